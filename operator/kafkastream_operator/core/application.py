@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from kafkastream_operator.core.topic_integrity import TopicVerdict
+
 Life = Literal["Running", "Starting", "Failing", "Suspended", "Completed", "Failed", "Absent"]
 ALIVE: frozenset[Life] = frozenset({"Running", "Starting", "Failing"})
 """The states in which a driver runs, or its Spark operator starts the next one by itself."""
@@ -29,6 +31,7 @@ class Application:
             start only: a restart takes the deletion of its driver, and only `updateStrategy: Restart` makes one.
         restart_refusal: why it would not start again after its driver ended, with a remedy; "" if it would.
         restart_allowed_at: from when on it would start again, if `restart_refusal` ends by itself.
+        verdict: why its driver has ended for good, if its status has that (Apache's) and a topic is the reason.
         failure: the cause in its status, if it has failed, as `core.failure` shows it; "" if it names none.
     """
 
@@ -45,6 +48,7 @@ class Application:
     restart_refusal: str = ""
     restart_allowed_at: datetime | None = None
     failure: str = ""
+    verdict: TopicVerdict | None = None
 
     def refuses_restart(self, now: datetime) -> bool:
         """Return whether the application would end for good if its driver ended now."""

@@ -118,6 +118,7 @@ def _step(view: View, document: Document, paused: str) -> Step:
         paused=paused,
         spec_changed=view.generation != view.status.observed_generation,
         # After a restore without the status, no driver exists yet that could have an older document than this one.
+        ended=view.verdict.stands(document.streams) if view.verdict is not None else None,
         promised=not reasons.isdisjoint(("NotRunning", "Waiting"))
         or (view.status.rollout is None and view.driver is None),
         timing=view.timing,

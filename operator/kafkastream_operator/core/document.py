@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from dynamic_kafka.errors import MetadataConflictError
-from dynamic_kafka.metadata.document import CONTRACT, MAX_DOCUMENT_BYTES, document_hash
+from dynamic_kafka.metadata.document import MAX_DOCUMENT_BYTES, contract_of, document_hash
 from dynamic_kafka.metadata.document_models import MappingDocument
 from dynamic_kafka.metadata.kubernetes_names import DOCUMENT_KEY, PACKED_DOCUMENT_KEY
 from dynamic_kafka.metadata.model import KafkaStream, Revision
@@ -27,7 +27,7 @@ from dynamic_kafka.metadata.validation_errors import explain
 from dynamic_kafka.metadata.yaml.located import Findings
 
 MIN_READER = 1
-"""The oldest contract whose readers can read the documents of this operator."""
+"""The oldest contract whose readers can read a document of this operator; `Document.min_reader` may be later."""
 PACK_FROM_BYTES = 64 * 1024
 """Documents of this size and more are packed; smaller ones stay readable with kubectl."""
 MAX_BYTES = 1024 * 1024 - 16 * 1024
@@ -76,11 +76,16 @@ class Document:
             if "secretFolder" in cluster
         )
 
+    @property
+    def min_reader(self) -> int:
+        """The contract that a reader needs. One that did not have pinned topics would read others in their place."""
+        return max(MIN_READER, contract_of(self.streams))
+
     def text(self) -> str:
         """Return the JSON that is mounted."""
         content = {
-            "contract": CONTRACT,
-            "minReader": MIN_READER,
+            "contract": contract_of(self.streams),
+            "minReader": self.min_reader,
             "lineage": self.revision.lineage,
             "revision": self.revision.counter,
             "hash": self.hash,
@@ -115,13 +120,20 @@ def active(stream: Mapping[str, Any]) -> dict[str, Any]:
         draining = content.get("drainingTopics", ())
         kept = {key: value for key, value in content.items() if key not in ("drainingTopics", "state")}
         kept["topics"] = [topic for topic in content["topics"] if topic not in draining]
-        clusters[name] = kept
+        clusters[name] = with_pins(kept, kept.get("topicIds", {}))
     return {"clusters": clusters}
 
 
-def without_foreign_offsets(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the cluster without explicit offsets of topics that it does not have, because documents refuse those."""
-    found = dict(content)
+def with_pins(content: Mapping[str, Any], pins: Mapping[str, str]) -> dict[str, Any]:
+    """Return the cluster with those of the pins that are of its topics; documents refuse others."""
+    kept = {topic: pin for topic, pin in pins.items() if topic in content["topics"]}
+    found = {key: value for key, value in content.items() if key != "topicIds"}
+    return found | ({"topicIds": kept} if kept else {})
+
+
+def without_foreign_topics(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the cluster without pins and explicit offsets of topics that it does not have: documents refuse those."""
+    found = with_pins(content, content.get("topicIds", {}))
     for name in ("startingOffsets", "stoppingOffsets"):
         value = found.get(name)
         if isinstance(value, Mapping) and "timestamp" not in value:

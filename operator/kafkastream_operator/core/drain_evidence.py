@@ -21,6 +21,7 @@ from dynamic_kafka.metadata.kubernetes_names import DRAIN_REPORT_INTERVAL_S
 from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.document import Key
+from kafkastream_operator.core.topic_integrity import TopicVerdict
 
 FRESH_S = 3 * DRAIN_REPORT_INTERVAL_S
 """Seconds for which a report counts. While a topic drains, a driver reports three times as often."""
@@ -137,6 +138,7 @@ class Driver:
         mount_fault: the mistake in how it mounts the document; "" if it does not mount it at all.
         unreadable: it has a report that cannot be read.
         account: its ServiceAccount.
+        verdict: why it has ended for good, if a topic was deleted or re-created; None for all other reasons.
     """
 
     name: str
@@ -152,6 +154,7 @@ class Driver:
     unreadable: bool = False
     namespace: str = ""
     account: str = ""
+    verdict: TopicVerdict | None = None
 
 
 def time_left_to_report(driver: Driver | None, patience: timedelta) -> timedelta | None:

@@ -26,6 +26,7 @@ EXIT_CODES: Mapping[int, str] = {
     6: "The query failed for another reason: transformation, sink, Spark.",
     7: "Another query commits to the same consumer group.",
     8: "Stopped as asked, but not within `gracePeriod`.",
+    9: "A topic was deleted or re-created, and its id is checked. No later start reads before that is accepted.",
 }
 """The exit codes with which the bundled application fails, in the words of docs/application.md."""
 

@@ -110,7 +110,7 @@ def subscription_figures(status: SubscriptionStatus) -> SubscriptionFigures:
     moves = unfinished and reasons.get("RolledOut") != "Paused"
     since = status.rolling_out_since
     began = parse(since).timestamp() if since else _since(conditions, "RolledOut", "False")
-    should_run = reasons.get("ApplicationFound") in (*ALIVE, "Failed")
+    should_run = reasons.get("ApplicationFound") in (*ALIVE, "Failed", "TopicIntegrity")
     reporting = conditions.get("Reporting")
     return SubscriptionFigures(
         ready=_is(conditions, "Ready", "True"),

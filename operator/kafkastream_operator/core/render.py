@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynamic_kafka.options.durations import parse_duration_ms
-from kafkastream_operator.core.document import Document, Key, Streams, draining_in, entries, without_foreign_offsets
+from kafkastream_operator.core.document import (
+    Document,
+    Key,
+    Streams,
+    draining_in,
+    entries,
+    with_pins,
+    without_foreign_topics,
+)
 from kafkastream_operator.core.resolve import Resolved
 from kafkastream_operator.models.stream import Drain
 from kafkastream_operator.models.subscription import DrainingTopic
@@ -208,9 +216,12 @@ def _merged(
                 content |= {"topics": [], "state": "Draining"}
                 content = _bound(each.cluster, content, secret_problem)
             content = {**content, "topics": [*content["topics"], each.topic]}
+            # A topic that drains is read, so it keeps the id that it must have.
+            pin = owning[stream].get("topicIds", {}).get(each.topic)
+            content = with_pins(content, {**content.get("topicIds", {})} | ({each.topic: pin} if pin else {}))
             if content.get("state") != "Draining":
                 content["drainingTopics"] = [*content.get("drainingTopics", []), each.topic]
-            clusters[each.cluster] = without_foreign_offsets(content)
+            clusters[each.cluster] = without_foreign_topics(content)
     return streams
 
 

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from dynamic_kafka.metadata.model import KafkaStream
 from dynamic_kafka.metadata.subscription import differing_fields
 from kafkastream_operator.core.catalog import Catalog, StreamEntry, disagreements
-from kafkastream_operator.core.document import Document, Streams, active, parse_streams, without_foreign_offsets
+from kafkastream_operator.core.document import Document, Streams, active, parse_streams, without_foreign_topics
 from kafkastream_operator.core.patterns import PatternError, pattern_of
 from kafkastream_operator.core.secret_bindings import binding_problem
 from kafkastream_operator.models.stream import Drain
@@ -265,7 +265,7 @@ def _parsed(streams: Streams) -> dict[str, KafkaStream]:
     found = {}
     for stream, each in streams.items():
         # A stream without its draining topics may still have explicit offsets of those.
-        clusters = {name: without_foreign_offsets(content) for name, content in each["clusters"].items()}
+        clusters = {name: without_foreign_topics(content) for name, content in each["clusters"].items()}
         with contextlib.suppress(ValidationError):
             [found[stream]] = parse_streams({stream: {"clusters": clusters}})
     return found

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from kafkastream_operator.core.application import Application, Patch, Refresh
+from kafkastream_operator.core.application import FAILED, Application, Patch, Refresh
 from kafkastream_operator.core.catalog import Catalog
 from kafkastream_operator.core.document import Document
 from kafkastream_operator.core.drain_evidence import Driver
 from kafkastream_operator.core.rollout.step import Timing
+from kafkastream_operator.core.topic_integrity import TopicVerdict
 from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus
 
 
@@ -55,6 +56,13 @@ class View:
     rival: str = ""
     annotated: bool = False
     timing: Timing = field(default_factory=Timing)
+
+    @property
+    def verdict(self) -> TopicVerdict | None:
+        """Why the application has ended for good, if a topic was deleted or re-created."""
+        if self.application is None or self.application.life not in FAILED:
+            return None
+        return self.application.verdict or (self.driver.verdict if self.driver is not None else None)
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ from kafkastream_operator.core.document import Document, is_packed, read_documen
 from kafkastream_operator.core.drain_evidence import Driver, Report
 from kafkastream_operator.core.release import releases_of
 from kafkastream_operator.core.rollout.step import Timing
+from kafkastream_operator.core.topic_integrity import TopicVerdict
 from kafkastream_operator.core.view import ConfigMap, View
 from kafkastream_operator.kube.api import APPLICATIONS, CONFIG_MAPS, PODS, STREAMS, SUBSCRIPTIONS, Object
 from kafkastream_operator.kube.cache import Cache, ref_of
@@ -229,7 +230,16 @@ def _driver(cache: Cache, pod: Object, owned: bool, document: str) -> Driver:
         unreadable=bool(text) and report is None,
         namespace=meta["namespace"],
         account=str(pod.get("spec", {}).get("serviceAccountName") or "default"),
+        verdict=TopicVerdict.parse(_termination_message(pod)) if owned and not running else None,
     )
+
+
+def _termination_message(pod: Object) -> str:
+    """Return what the driver's container wrote as the reason of its end; "" if it runs or wrote nothing."""
+    containers = pod.get("status", {}).get("containerStatuses") or []
+    drivers = [each for each in containers if each.get("name") == DRIVER_CONTAINER] or containers
+    ended = [(each.get("state") or {}).get("terminated") or {} for each in drivers]
+    return next((str(each["message"]) for each in ended if each.get("message")), "")
 
 
 def _mounts(pod: Object, document: str) -> tuple[bool, str]:

@@ -59,6 +59,24 @@ Properties = Annotated[
 """Kafka client properties. `dynamic_kafka.metadata.properties` decides which keys and values are allowed."""
 
 
+TopicIds = Annotated[
+    dict[str, str],
+    WithJsonSchema(
+        {
+            "type": "object",
+            "maxProperties": MAX_TOPICS,
+            "additionalProperties": {
+                "type": "string",
+                "minLength": 22,
+                "maxLength": 22,
+                "pattern": "^[A-Za-z0-9_-]{21}[AQgw]$",
+            },
+        }
+    ),
+]
+"""Kafka's ids of topics: base64url of 16 bytes, so that the last character has four bits of zero."""
+
+
 def _refuse_null(value: Any) -> Any:
     if value is None:
         raise ValueError("has no value; give one, or leave the field out")

@@ -22,6 +22,7 @@ from kafkastream_operator.models.fields import (
     Properties,
     SecretName,
     Servers,
+    TopicIds,
     TopicName,
 )
 
@@ -48,6 +49,8 @@ class StreamCluster(Part):
         id: the cluster id that saved offsets and rows refer to. Keep it when the servers change.
         bootstrap_servers: the servers that a client contacts first: `host:port`, separated by commas.
         topics: the topics to read on this cluster.
+        topic_ids: the id that a topic must have, for some of the topics, as `kafka-topics.sh --describe` prints it.
+            Another topic of that name is not read. To accept a topic that was created again, write its new id.
         properties: Kafka client properties without credentials. docs/metadata.md lists the allowed ones.
         secret_ref: the Secret with the cluster's credentials, if it needs any.
         starting_offsets: the offsets at which reading starts when the cluster is new: `earliest`, `latest`,
@@ -62,6 +65,7 @@ class StreamCluster(Part):
     id: ClusterName
     bootstrap_servers: Servers
     topics: Annotated[tuple[TopicName, ...], Field(min_length=1, max_length=MAX_TOPICS)]
+    topic_ids: TopicIds = Field(default_factory=dict)
     properties: Properties = Field(default_factory=dict)
     secret_ref: SecretRef | None = None
     starting_offsets: Offsets = None
@@ -72,6 +76,8 @@ class StreamCluster(Part):
     def wire(self) -> dict[str, Any]:
         """Return the cluster as the document has it. Its properties and offsets are not checked yet."""
         found: dict[str, Any] = {"bootstrapServers": self.bootstrap_servers, "topics": list(self.topics)}
+        if self.topic_ids:
+            found["topicIds"] = dict(self.topic_ids)
         if self.properties:
             found["properties"] = dict(self.properties)
         if self.secret_ref is not None:

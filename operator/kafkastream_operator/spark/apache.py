@@ -16,6 +16,7 @@ from typing import Any
 from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION
 from kafkastream_operator.core.application import FAILED, Application, Life, Patch
 from kafkastream_operator.core.failure import cause_of_failure
+from kafkastream_operator.core.topic_integrity import TopicVerdict
 from kafkastream_operator.spark.conf import (
     ATTEMPT_ANNOTATION,
     ROLES,
@@ -79,6 +80,7 @@ def application_of(found: Mapping[str, Any]) -> Application:
         restart_refusal=restart_refusal,
         restart_allowed_at=restart_allowed_at,
         failure=cause_of_failure(_failure(_last_state(status))) if life in FAILED else "",
+        verdict=_verdict(_last_state(status)) if life in FAILED else None,
     )
 
 
@@ -157,14 +159,22 @@ def _last_state(status: Mapping[str, Any]) -> Mapping[str, Any]:
     return next((each for each in reversed(states) if each.get("currentStateSummary", "") not in later), {})
 
 
+def _ended(state: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return name and end of each container of the driver's pod that has ended."""
+    containers = (state.get("lastObservedDriverStatus") or {}).get("containerStatuses") or []
+    ended = [(str(each.get("name", "")), (each.get("state") or {}).get("terminated")) for each in containers]
+    return [(name, end) for name, end in ended if end]
+
+
+def _verdict(state: Mapping[str, Any]) -> TopicVerdict | None:
+    """Return why the last attempt has ended for good, if a topic was the reason. Its pod may be gone."""
+    found = (TopicVerdict.parse(str(end.get("message") or "")) for _, end in _ended(state))
+    return next((each for each in found if each is not None), None)
+
+
 def _failure(state: Mapping[str, Any]) -> str:
     """Return all that a state has about a failure: the words of the driver's containers first, then its own."""
-    pod = state.get("lastObservedDriverStatus") or {}
-    ended = [
-        (str(each.get("name", "")), (each.get("state") or {}).get("terminated") or {})
-        for each in pod.get("containerStatuses") or []
-    ]
-    failed = [(name, end) for name, end in ended if end.get("exitCode")]
+    failed = [(name, end) for name, end in _ended(state) if end.get("exitCode")]
     texts = [str(end.get("message") or "") for _, end in failed]
     texts += [
         f"container {name} failed with ExitCode: {end['exitCode']}, Reason: {end.get('reason') or 'unknown'}"

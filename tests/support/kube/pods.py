@@ -12,7 +12,14 @@ PODS = "v1/pods"
 
 
 def set_phase(
-    api: Api, pod: Json, phase: Phase, *, exit_code: int | None = None, reason: str = "", message: str = ""
+    api: Api,
+    pod: Json,
+    phase: Phase,
+    *,
+    exit_code: int | None = None,
+    reason: str = "",
+    message: str = "",
+    written: str = "",
 ) -> Json:
     """Write the status of `pod` as a kubelet does when all its containers are in that phase.
 
@@ -21,11 +28,14 @@ def set_phase(
         exit_code: of a container that has ended; 0 for Succeeded and 1 for Failed by default.
         reason: why the pod failed, such as `Evicted`.
         message: the same in a sentence.
+        written: the text of the containers' termination logs.
     """
     now = timestamp()
     ready = "True" if phase == "Running" else "False"
     types = {"PodScheduled": "True", "Initialized": "True", "Ready": ready, "ContainersReady": ready}
     state = _container_state(phase, exit_code, now, pod)
+    if written:
+        state["terminated"]["message"] = written
     status: Json = {
         "phase": phase,
         "startTime": pod.get("status", {}).get("startTime", now),

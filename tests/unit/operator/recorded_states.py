@@ -16,6 +16,7 @@ from kafkastream_operator.core.decide import after_refusal, decide, without_docu
 from kafkastream_operator.core.rollout.restart import MAX_ATTEMPTS
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING, Timing
 from kafkastream_operator.core.timestamps import stamp
+from kafkastream_operator.core.topic_integrity import TopicVerdict
 from kafkastream_operator.models.conditions import condition
 from kafkastream_operator.models.fields import Part
 from kafkastream_operator.models.stream import KafkaStreamStatus
@@ -251,6 +252,20 @@ def unreadable_spec() -> World:
     return world
 
 
+TOPIC_CHANGED = TopicVerdict.parse(
+    "exit code 9: TopicIntegrityError: topic 'orders' of cluster 'east' was re-created (id 9tQ_vI2NQ-mPHLbQyJ0jXA, now"
+    " AbCdEfGhIjKlMnOpQrStUQ). To read the new topic from its first record, write `topicIds: {…}` into the metadata"
+)
+
+
+def topic_changed(life: Life = "Failed", strategy: str = "Auto", **pins: str) -> World:
+    """Return an application that has ended because a topic was re-created, with a later change of its stream."""
+    world = asking(strategy).application_is(life)
+    assert world.driver is not None
+    world.driver = replace(world.driver, running=False, verdict=TOPIC_CHANGED)
+    return world.settle().stream("orders", {**EAST, "topicIds": pins}, WEST).settle()
+
+
 def draining(**later: float) -> World:
     """Return an application that reads a removed cluster on."""
     world = changed("Reload", WEST).driver_reports().settle()
@@ -291,6 +306,12 @@ SUBSCRIPTIONS: dict[str, tuple[Callable[[], World], str]] = {
     "an application that fails at rest": (lambda: running().application_is("Failed").settle(), "Degraded"),
     "an application that fails and is tried again": (
         lambda: running().application_is("Failing").settle(),
+        "Progressing",
+    ),
+    "a driver that ended for a changed topic": (topic_changed, "Degraded"),
+    "a changed topic that ends each attempt": (lambda: topic_changed("Failing"), "Degraded"),
+    "a changed topic that the stream accepts": (
+        lambda: topic_changed(orders="AbCdEfGhIjKlMnOpQrStUQ"),
         "Progressing",
     ),
     "no application": (absent, "Healthy"),

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION
+from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.conditions.driver import reporting
+from kafkastream_operator.core.document import Document
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING
 from kafkastream_operator.core.view import View
 from kafkastream_operator.handlers.subscription_view import observe_subscription
@@ -202,7 +204,8 @@ def test_the_commands_fit_into_a_message_with_long_names() -> None:
     assert world.driver is not None
     world.driver = replace(world.driver, name="p" * 253, namespace="n" * 63, account="a" * 253)
     world.status = world.status.model_copy(update={"conditions": ()})
-    found = reporting(world.view())
+    assert world.document is not None
+    found = reporting(world.view(), world.document)
     assert len(found.message) < MESSAGE_CHARACTERS
     assert len(commands(found.message)) == 3
 
@@ -340,8 +343,9 @@ def test_the_condition_names_the_mount_fault() -> None:
 
 def test_an_unreadable_report_differs_from_a_missing_one() -> None:
     garbled, none = seen(pod(mounts=[]), "{"), seen(pod(mounts=[]))
-    assert reporting(garbled).reason == "ReportUnreadable"
-    assert reporting(none).reason == "AwaitsReport"
+    document = Document(Revision(), {})
+    assert reporting(garbled, document).reason == "ReportUnreadable"
+    assert reporting(none, document).reason == "AwaitsReport"
 
 
 @pytest.mark.parametrize(("given", "account"), [({"serviceAccountName": "spark"}, "spark"), ({}, "default")])

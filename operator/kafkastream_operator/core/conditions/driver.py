@@ -13,7 +13,7 @@ from dynamic_kafka.metadata.kubernetes_names import (
 )
 from dynamic_kafka.wording import first_few
 from kafkastream_operator.core.conditions.rollout import mount_keys
-from kafkastream_operator.core.document import MIN_READER, Document, active
+from kafkastream_operator.core.document import Document, active
 from kafkastream_operator.core.drain_evidence import Driver, has_applied, own_report, time_left_to_report
 from kafkastream_operator.core.view import View
 from kafkastream_operator.models.conditions import Condition, condition
@@ -45,7 +45,7 @@ def mounted(view: View, secrets: frozenset[str]) -> Condition:
     return condition("Mounted", None, "NoDriver", "no driver runs")
 
 
-def reporting(view: View) -> Condition:
+def reporting(view: View, document: Document) -> Condition:
     """Say whether the driver reports; if not, with the commands that allow it."""
     driver = _running(view)
     if driver is None:
@@ -59,13 +59,12 @@ def reporting(view: View) -> Condition:
         return condition("Reporting", False, "ReportUnreadable", text)
     if driver.report is None:
         if time_to_report(view) is not None:
-            text = f"driver {driver.name} has started and may take a while to report for the first time"
-            return condition("Reporting", None, "AwaitsReport", text)
+            return condition("Reporting", None, "AwaitsReport", _awaits_first_report(driver))
         return condition("Reporting", False, "NoReport", _no_report(driver, view.timing.confirm_live))
-    if driver.report.reader < MIN_READER:
+    if driver.report.reader < document.min_reader:
         text = (
-            f"the image of driver {driver.name} reads documents of contract {driver.report.reader}, and {MIN_READER} is"
-            " needed: update the image"
+            f"the image of driver {driver.name} reads documents of contract {driver.report.reader}, and"
+            f" {document.min_reader} is needed: update the image"
         )
         return condition("Reporting", False, "ImageTooOld", text)
     return condition("Reporting", True, "Reporting")
@@ -118,7 +117,7 @@ def awaited_report(view: View) -> str:
     if driver is None:
         return "no driver runs yet: the first report of one shows that the document is in force"
     if driver.report is None:
-        return reporting(view).message if time_to_report(view) is not None else ""
+        return _awaits_first_report(driver) if time_to_report(view) is not None else ""
     if driver.report.applied is None:
         return f"driver {driver.name} reports, and has not planned with the document yet: see its log"
     return ""
@@ -142,6 +141,10 @@ def _running(view: View) -> Driver | None:
     """Return the driver if it runs. A pod that only has its labels must not lead to advice on what to allow it."""
     driver = view.driver
     return driver if driver is not None and driver.running and driver.owned else None
+
+
+def _awaits_first_report(driver: Driver) -> str:
+    return f"driver {driver.name} has started and may take a while to report for the first time"
 
 
 def _no_report(driver: Driver, patience: timedelta) -> str:

@@ -43,6 +43,12 @@ def not_running(revision: Revision, application: Application | None) -> Conditio
     return condition("RolledOut", None, "NotRunning", text)
 
 
+def topic_changed(revision: Revision) -> Condition:
+    """Say that the operator restarts nothing for this revision, because the next driver would end at once."""
+    text = f"revision {revision.counter} waits: the driver has ended for a changed topic; ApplicationFound has the way"
+    return condition("RolledOut", False, "TopicIntegrity", f"{text} out")
+
+
 def paused(reason: str) -> Condition:
     """Say that a pause holds the revision back."""
     return condition("RolledOut", False, "Paused", reason)

@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 
 from dynamic_kafka.options.durations import parse_duration_ms
 from dynamic_kafka.wording import counted, first_few
-from kafkastream_operator.core.application import FAILED
+from kafkastream_operator.core.application import FAILED, Application
 from kafkastream_operator.core.conditions.driver import (
     awaited_report,
     mounted,
@@ -33,6 +33,7 @@ from kafkastream_operator.core.release import spent_release_of
 from kafkastream_operator.core.render import Rendering
 from kafkastream_operator.core.resolve import Resolved
 from kafkastream_operator.core.timestamps import parse
+from kafkastream_operator.core.topic_integrity import TopicVerdict
 from kafkastream_operator.core.view import View
 from kafkastream_operator.models.conditions import Condition, condition, settled
 from kafkastream_operator.models.subscription import SubscriptionStatus
@@ -67,9 +68,9 @@ def subscription_conditions(
         *streams_resolved(resolved),
         *overriding,
         _with_pause(rolled_out, "nothing newer is rolled out", paused),
-        _application_found(view),
+        _application_found(view, document),
         mounted(view, document.secrets),
-        reporting(view),
+        reporting(view, document),
         never_reached(view, document),
         _with_pause(_drained(view, rendering), "no drain ends", paused),
     ]
@@ -173,7 +174,7 @@ def with_summary(found: tuple[Condition, ...], *, awaited: str = "") -> tuple[Co
         each
         for each in found
         if (each.status == "False" and each.type in ("StreamsResolved", "RolledOut", "Mounted"))
-        or (each.type == "ApplicationFound" and each.reason in FAILED)
+        or (each.type == "ApplicationFound" and each.reason in (*FAILED, "TopicIntegrity"))
     ]
     stuck = [each for each in bad if (each.type, each.reason) not in PASSING]
     rolled_out = by_type.get("RolledOut")
@@ -210,9 +211,32 @@ def next_deadline(view: View) -> datetime | None:
     return min((view.now + each for each in waits if each is not None), default=None)
 
 
-def _application_found(view: View) -> Condition:
+def _topic_changed(view: View, application: Application, verdict: TopicVerdict, document: Document) -> Condition:
+    """Say that the driver has ended for good because of a topic, and how the application runs again."""
+    name, kind = view.spec.application_ref.name, view.spec.application_ref.api_version.partition("/")[0]
+    ended = f"SparkApplication {name} has ended for good: {verdict.text}"
+    by_hand = "delete the SparkApplication and apply it again"
+    if application.restarts_itself:
+        patch = '{"spec":{"driver":{"annotations":{"restarted-at":"\'$(date -u +%FT%TZ)\'"}}}}'
+        by_hand = f"`kubectl patch sparkapplication.{kind} {name} --type merge -p '{patch}'`"
+    starts = application.restarts_itself and view.spec.update_strategy != "Reload"
+    if verdict.stands(document.streams):
+        then = "Once the streams name the new id, the operator starts it; once the tool has accepted it, start it with"
+        then = then if starts else "Then start it again:"
+        text = f"{ended}. The operator starts nothing before that. {then} {by_hand}"
+        return condition("ApplicationFound", True, "TopicIntegrity", text)
+    if starts:
+        return condition("ApplicationFound", True, "Starting", f"{ended}. The streams accept that: it is started again")
+    return condition(
+        "ApplicationFound", True, "TopicIntegrity", f"{ended}. The streams accept that. Start it: {by_hand}"
+    )
+
+
+def _application_found(view: View, document: Document) -> Condition:
     name, api_version = view.spec.application_ref.name, view.spec.application_ref.api_version
     life = view.application.life if view.application is not None else "Absent"
+    if view.application is not None and view.verdict is not None:
+        return _topic_changed(view, view.application, view.verdict, document)
     if view.application is not None and life in FAILED:
         cause = f"{view.application.failure}. " if view.application.failure else ""
         described = f"kubectl describe sparkapplication.{api_version.partition('/')[0]} {name}"

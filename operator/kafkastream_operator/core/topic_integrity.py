@@ -1,0 +1,62 @@
+"""A driver that has ended for good because a topic was deleted or re-created, and what accepts that. Pure.
+
+The bundled application ends with an exit code of its own, and writes its reason into the termination message of its
+container. A topic's change stands until the streams pin the topic to another id than the one from before, or do not
+have it any more. The operator cannot see what the tool `accept` records.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from dynamic_kafka.wording import without_secrets
+from kafkastream_operator.core.document import Streams, entries
+
+EXIT_CODE = 9
+"""The application's exit code (`app/exit_codes.py`), which this package may not import."""
+
+_ENDED = re.compile(rf"exit code {EXIT_CODE}: TopicIntegrityError: (.+)", re.DOTALL)
+_NAME = r"(?:'([^']+)'|\"([^\"]+)\")"
+_CHANGE = re.compile(rf"topic {_NAME} of cluster {_NAME} (?:was re-created|is missing) \(id ([\w-]+)[,)]")
+
+
+@dataclass(frozen=True)
+class ChangedTopic:
+    """A topic that is another one now, or missing. `expected` is its id from before, as Kafka's tools print it."""
+
+    cluster: str
+    topic: str
+    expected: str
+
+
+@dataclass(frozen=True)
+class TopicVerdict:
+    """The reason why a driver has ended for good.
+
+    Attributes:
+        text: the application's own words, in one line and without secrets.
+    """
+
+    text: str
+    changed: tuple[ChangedTopic, ...]
+
+    @classmethod
+    def parse(cls, message: str) -> TopicVerdict | None:
+        """Return the verdict in a container's termination message; None if it ended for another reason."""
+        found = _ENDED.match(message)
+        if found is None:
+            return None
+        text = " ".join(without_secrets(found[1]).split())
+        changes = [ChangedTopic(c or d, a or b, was) for a, b, c, d, was in _CHANGE.findall(text)]
+        return cls(text, tuple(changes))
+
+    def stands(self, streams: Streams) -> bool:
+        """Return whether a driver that starts with these streams would end again, as far as they show."""
+        return not self.changed or any(_stands(each, streams) for each in self.changed)
+
+
+def _stands(change: ChangedTopic, streams: Streams) -> bool:
+    found = [content for _, key, content in entries(streams) if key == (change.cluster, change.topic)]
+    pins = {content.get("topicIds", {}).get(change.topic) for content in found} - {None}
+    return bool(found) and pins <= {change.expected}
