@@ -18,6 +18,7 @@ from dynamic_kafka.executor import range_reader
 from dynamic_kafka.executor.range_reader import _RangeReader
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.kafka.admin import ClusterAdmin
+from dynamic_kafka.metadata.topic_ids import saved_topic_id
 from dynamic_kafka.planning.codec import fingerprint
 from tests.support.fixtures import Brokers
 from tests.support.kafka import KafkaCluster
@@ -127,7 +128,7 @@ def test_with_losses_accepted_nothing_of_another_topic_is_read(story: Story, mon
     story.recreate_before_reading(monkeypatch)
     assert story.run.batch()
     assert_rows(story.run.rows(), story.before)
-    assert story.reports() == [("topic-id", story.ids[1])]
+    assert story.reports() == [("topic-id", saved_topic_id(story.ids[1]))]
 
     monkeypatch.undo()
     story.run.until_rows(story.before + story.after)
@@ -138,7 +139,7 @@ def test_a_range_is_left_out_if_its_topic_changes_meanwhile(story: Story, monkey
     story.recreate_while_reading(monkeypatch)
     assert story.run.batch()
     assert_rows(story.run.rows(), story.before)
-    assert story.reports() == [("topic-id", story.ids[1])]
+    assert story.reports() == [("topic-id", saved_topic_id(story.ids[1]))]
 
     story.run.until_rows(story.before + story.after)
 
@@ -153,7 +154,7 @@ def test_a_change_after_the_first_rows_fails_the_attempt(story: Story, monkeypat
     with pytest.raises(ClusterError, match=r"re-created while a/orders-.* 4\.\.9 was read"):
         list(read(task))
     assert list(read(task)) == []
-    assert story.reports() == [("topic-id", story.ids[1])]
+    assert story.reports() == [("topic-id", saved_topic_id(story.ids[1]))]
 
 
 def test_a_change_while_reading_fails_with_both_ids(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +173,7 @@ def test_a_replay_obeys_a_report_despite_old_metadata(story: Story, monkeypatch:
     monkeypatch.undo()
 
     # When the replay meets only brokers that have the old topic's metadata
-    describe, (old, new) = ClusterAdmin.describe_topics, story.ids
+    describe, (old, new) = ClusterAdmin.describe_topics, map(saved_topic_id, story.ids)
 
     def outdated(admin: ClusterAdmin, names: list[str]) -> object:
         found, missing = describe(admin, names)

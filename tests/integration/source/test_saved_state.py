@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dynamic_kafka.errors import OffsetDocumentError
+from dynamic_kafka.metadata.topic_ids import saved_topic_id
 from dynamic_kafka.planning.codec import VERSION, decode, encode
 from tests.integration.source.simulated_spark import Query, at, document, numbered, query, static, values
 from tests.support.fixtures import Brokers, Topic
@@ -56,7 +57,7 @@ def test_state_of_the_first_version_restores(brokers: Brokers, topic: Topic) -> 
     assert reading.saved.query
     for cluster, broker in (("east", brokers.a), ("west", brokers.b)):
         assert reading.saved.clusters[cluster].kafka_id == broker.kafka_id
-        assert reading.saved.clusters[cluster].topics[name].topic_id == broker.topic_id(name)
+        assert reading.saved.clusters[cluster].topics[name].topic_id == saved_topic_id(broker.topic_id(name))
     assert reading.saved.parked["east"].topics[gone].next == {0: 77}
 
 
