@@ -13,14 +13,13 @@ import os
 import socket
 import sys
 import threading
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.config.loading import load_config
-from dynamic_kafka.app.exit_codes import ExitCode, code_of, describe_error, reason_in, text_of
+from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.kubernetes.pod import own_pod
+from dynamic_kafka.app.outcome import Outcome
 from dynamic_kafka.app.query.session import refuse_connect, start_session
 from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.query.start_checks import check_start
@@ -29,7 +28,7 @@ from dynamic_kafka.app.telemetry.drain_tracker import DrainTracker
 from dynamic_kafka.app.telemetry.lag import LagProber
 from dynamic_kafka.app.telemetry.logs import set_up_logs
 from dynamic_kafka.driver.metadata_services import make_discovery
-from dynamic_kafka.errors import DynamicKafkaError, MetadataError, OptionError
+from dynamic_kafka.errors import MetadataError, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,10 +40,6 @@ if TYPE_CHECKING:
     from dynamic_kafka.metadata.discovery import MetadataDiscovery
 
 HELP = "run the application that a file describes, until it ends, fails or is stopped"
-TERMINATION_LOG = Path("/dev/termination-log")
-"""Kubernetes makes this file for each container, and shows its text as the reason why the container ended."""
-TERMINATION_CHARS = 1000
-"""Short enough for the 4096 bytes that Kubernetes keeps of the file."""
 SPARK_STOP_S = 15.0
 """How long Spark may take to stop once its queries have ended."""
 
@@ -83,14 +78,11 @@ def run(arguments: argparse.Namespace) -> int:
             spark = start_session(config, live=live)
             outcome = _supervise(spark, telemetry, stop)
             return outcome.code
-    except DynamicKafkaError as error:
-        outcome = Outcome(code_of(error), describe_error(error))
-        if not text:  # the last event of a text log shows it just so
-            print(outcome.reason, file=sys.stderr)
-        return outcome.code
     except BaseException as error:
-        outcome = Outcome(code_of(error), reason_in(text_of(error)))
-        raise
+        outcome = Outcome.of(error)
+        if outcome.trace or not text:  # the last event of a text log shows the reason just so
+            print(outcome.trace or outcome.reason, file=sys.stderr)
+        return outcome.code
     finally:
         stopped = spark is None or _stop_spark(spark)
         outcome.report()
@@ -99,30 +91,6 @@ def run(arguments: argparse.Namespace) -> int:
             # Spark or a query hangs, and would keep the interpreter from ending as well.
             sys.stderr.flush()
             os._exit(outcome.code)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The end of a run.
-
-    Attributes:
-        reason: the failure, or the signal that asked to stop; None when everything was read.
-    """
-
-    code: ExitCode
-    reason: str | None
-
-    def report(self, termination_log: Path = TERMINATION_LOG) -> None:
-        """Log the last event, and write Kubernetes' termination log where there is one."""
-        fields = {"event": "ended", "code": int(self.code), "reason": self.reason}
-        failed = self.code not in (ExitCode.DONE, ExitCode.GRACE_EXCEEDED)
-        log.log(logging.ERROR if failed else logging.INFO, "ended with exit code %d", self.code, extra=fields)
-        try:
-            if termination_log.exists():
-                text = f"exit code {self.code:d}: {self.reason or 'finished'}"
-                termination_log.write_text(text[:TERMINATION_CHARS], encoding="utf-8", errors="replace")
-        except OSError as error:
-            log.debug("%s cannot be written: %s", termination_log, error)
 
 
 def _prepare(config: AppConfig, resources: contextlib.ExitStack) -> MetadataDiscovery:

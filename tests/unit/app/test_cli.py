@@ -15,7 +15,7 @@ import pytest
 
 from dynamic_kafka.app.cli import main
 from dynamic_kafka.app.exit_codes import ExitCode
-from dynamic_kafka.app.run import Outcome
+from dynamic_kafka.app.outcome import Outcome
 from dynamic_kafka.app.telemetry.logs import JsonFormatter
 from tests.support.places import ROOT
 
@@ -88,6 +88,35 @@ def test_the_end_tells_its_reason_once_and_kubernetes_too(tmp_path: Path, caplog
     event = json.loads(JsonFormatter().format(caplog.records[-1]))
     assert (event["event"], event["code"], event["reason"]) == ("ended", 5, outcome.reason)
     assert event["message"] == "ended with exit code 5"
+
+
+UNEXPECTED = """\
+import sys
+from dynamic_kafka.app import cli, run
+def fails(path):
+    raise {error}
+run.load_config = fails
+sys.exit(cli.main(["run", "app.yaml", "--log-format", {form!r}]))
+"""
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+@pytest.mark.parametrize(
+    ("error", "code", "reason"),
+    [
+        ("RuntimeError('password=hunter2')", 6, "RuntimeError: password=***"),
+        ("SystemExit(3)", 6, "SystemExit: 3"),
+        ("ImportError('no', name='rich')", 2, "dynamic_kafka needs the package rich"),
+    ],
+)
+def test_an_unexpected_error_ends_with_the_logged_code(form: str, error: str, code: int, reason: str) -> None:
+    command = [sys.executable, "-c", UNEXPECTED.format(error=error, form=form)]
+    ended = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == code
+    assert f"ended with exit code {code}" in ended.stderr
+    assert reason in ended.stderr
+    assert ("in fails" in ended.stderr) == (code == 6)  # the traceback
+    assert "hunter2" not in ended.stderr
 
 
 def test_a_reason_that_cannot_be_encoded_is_still_written(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from dynamic_kafka.app.exit_codes import (
     reason_in,
     text_of,
 )
-from dynamic_kafka.app.run import TERMINATION_CHARS
+from dynamic_kafka.app.outcome import TERMINATION_CHARS
 from tests.support.places import ROOT
 
 JVM = """[STREAM_FAILED] Query [id = 1] terminated with exception: Error from python worker:

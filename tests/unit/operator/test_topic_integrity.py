@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.app.exit_codes import ExitCode
-from dynamic_kafka.app.run import TERMINATION_CHARS, Outcome
+from dynamic_kafka.app.outcome import TERMINATION_CHARS, Outcome
 from dynamic_kafka.errors import TopicIntegrityError
 from dynamic_kafka.metadata.document import parse_document
 from dynamic_kafka.metadata.topic_ids import saved_topic_id

@@ -1,0 +1,56 @@
+"""The end of a run: its exit code and reason, for the log and for Kubernetes. Driver; `run` calls it."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+from dynamic_kafka.app.exit_codes import ExitCode, code_of, describe_error, reason_in, text_of
+from dynamic_kafka.errors import DynamicKafkaError
+from dynamic_kafka.installed import explained
+from dynamic_kafka.wording import without_secrets
+
+TERMINATION_LOG = Path("/dev/termination-log")
+"""Kubernetes makes this file for each container, and shows its text as the reason why the container ended."""
+TERMINATION_CHARS = 1000
+"""Short enough for the 4096 bytes that Kubernetes keeps of the file."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a run.
+
+    Attributes:
+        reason: the failure, or the signal that asked to stop; None when everything was read.
+        trace: the traceback of an unexpected error, without secrets; "" for any other end.
+    """
+
+    code: ExitCode
+    reason: str | None
+    trace: str = ""
+
+    @classmethod
+    def of(cls, error: BaseException) -> Outcome:
+        """Return the end of a run by an error. Python itself would end with 1, and show the message unmasked."""
+        if isinstance(error, DynamicKafkaError):
+            return cls(code_of(error), describe_error(error))
+        if isinstance(error, ImportError) and (missing := explained(error)) is not error:
+            return cls(ExitCode.CONFIGURATION, str(missing))
+        trace = without_secrets("".join(traceback.format_exception(error)))
+        return cls(code_of(error), reason_in(text_of(error)), trace)
+
+    def report(self, termination_log: Path = TERMINATION_LOG) -> None:
+        """Log the last event, and write Kubernetes' termination log where there is one."""
+        fields = {"event": "ended", "code": int(self.code), "reason": self.reason}
+        failed = self.code not in (ExitCode.DONE, ExitCode.GRACE_EXCEEDED)
+        log.log(logging.ERROR if failed else logging.INFO, "ended with exit code %d", self.code, extra=fields)
+        try:
+            if termination_log.exists():
+                text = f"exit code {self.code:d}: {self.reason or 'finished'}"
+                termination_log.write_text(text[:TERMINATION_CHARS], encoding="utf-8", errors="replace")
+        except OSError as error:
+            log.debug("%s cannot be written: %s", termination_log, error)
