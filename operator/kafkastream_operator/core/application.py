@@ -33,6 +33,7 @@ class Application:
         restart_allowed_at: from when on it would start again, if `restart_refusal` ends by itself.
         verdict: why its driver has ended for good, if its status has that (Apache's) and a topic is the reason.
         failure: the cause in its status, if it has failed, as `core.failure` shows it; "" if it names none.
+        failed_submission: the submission that has failed, until the next attempt begins; "" if none has.
     """
 
     uid: str
@@ -49,6 +50,7 @@ class Application:
     restart_allowed_at: datetime | None = None
     failure: str = ""
     verdict: TopicVerdict | None = None
+    failed_submission: str = ""
 
     def refuses_restart(self, now: datetime) -> bool:
         """Return whether the application would end for good if its driver ended now."""
@@ -60,6 +62,19 @@ class Pod(NamedTuple):
 
     name: str
     uid: str
+
+
+class FailedDriver(NamedTuple):
+    """A driver's pod that has failed, and maybe exists no more.
+
+    Attributes:
+        submission: the submission of the application that it was made for.
+        cause: as `core.failure` shows it; "" if the pod names none.
+    """
+
+    uid: str
+    submission: str
+    cause: str
 
 
 @dataclass(frozen=True)

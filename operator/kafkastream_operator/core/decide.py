@@ -19,6 +19,7 @@ from kafkastream_operator.core.conditions import subscription as conditions
 from kafkastream_operator.core.conditions.events import events_of, new_problems, unused_releases
 from kafkastream_operator.core.conditions.rollout import awaits_another, patch_refused
 from kafkastream_operator.core.document import Document
+from kafkastream_operator.core.last_failure import last_failure
 from kafkastream_operator.core.next_document import NextDocument, next_document
 from kafkastream_operator.core.resolve import resolve
 from kafkastream_operator.core.rollout.next_step import next_step
@@ -108,7 +109,7 @@ def _step(view: View, document: Document, paused: str) -> Step:
     restarted = view.status.restarted_at
     reasons = {each.reason for each in view.status.conditions if each.type == "RolledOut"}
     step = next_step(
-        Wanted(document.revision, document.secrets),
+        Wanted(document.revision, document.secrets, view.uid),
         view.spec.update_strategy,
         view.status.rollout or recovery.last_rollout(view),
         view.application,
@@ -150,6 +151,7 @@ def _status(
         # A release that comes while nothing is rendered, as in a pause, counts afterwards.
         released=tuple(sorted(view.released & {*view.status.released, *(view.released if rendering else ())})),
         kept=dict(kept),
+        failure=last_failure(view),
         conditions=settled(found, view.status.conditions, generation=view.generation, now=stamp(view.now)),
     )
 
@@ -165,8 +167,8 @@ def _only_conditions(view: View, name: str, found: tuple[Condition, ...]) -> Pla
     done = settled(
         conditions.with_summary(found), view.status.conditions, generation=view.generation, now=stamp(view.now)
     )
-    update = {"observed_generation": view.generation, "conditions": done, "orphaned_at": orphan.orphaned_at(view)}
-    status = view.status.model_copy(update=update)
+    seen = {"orphaned_at": orphan.orphaned_at(view), "failure": last_failure(view)}
+    status = view.status.model_copy(update={"observed_generation": view.generation, "conditions": done, **seen})
     again = orphan.deletion_time(view, status)
     events = new_problems(view, found)
     return Plan(name, status=status if status != view.status else None, events=events, again=again)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from dynamic_kafka.wording import MASK, without_secrets
 
@@ -68,6 +69,33 @@ def cause_of_failure(text: str) -> str:
     named = _EXIT_CODE.search(found)
     meaning = EXIT_CODES.get(int(named[1])) if named is not None else None
     return f"{found} (exit code {named[1]} of the bundled application: {meaning[:-1]})" if named and meaning else found
+
+
+def ended_containers(pod: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return name and end of each container that has ended, from a pod's status."""
+    containers = pod.get("containerStatuses") or []
+    ended = [(str(each.get("name", "")), (each.get("state") or {}).get("terminated")) for each in containers]
+    return [(name, end) for name, end in ended if end]
+
+
+def driver_failure(pod: Mapping[str, Any], containers: frozenset[str] = frozenset()) -> str:
+    """Return all that a pod's status has about the failure of its containers; "" if none has failed.
+
+    The bundled application writes the exact cause as the termination message of its container.
+
+    Args:
+        containers: the names of the containers that count; empty: all of them.
+    """
+    failed = [
+        (name, end)
+        for name, end in ended_containers(pod)
+        if end.get("exitCode") and (not containers or name in containers)
+    ]
+    messages = [str(end["message"]) for _, end in failed if str(end.get("message") or "").strip()]
+    return "\n".join(messages) or "\n".join(
+        f"container {name} failed with ExitCode: {end['exitCode']}, Reason: {end.get('reason') or 'unknown'}"
+        for name, end in failed
+    )
 
 
 def _stable(line: str) -> str:

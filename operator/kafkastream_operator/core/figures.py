@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dynamic_kafka.metadata.model import Revision
-from kafkastream_operator.core.application import ALIVE, FAILED, Application
+from kafkastream_operator.core.application import ALIVE
 from kafkastream_operator.core.recovery import revision_of
 from kafkastream_operator.core.timestamps import parse
 from kafkastream_operator.models.conditions import Condition
@@ -140,17 +140,6 @@ def seconds_to_apply(before: SubscriptionStatus, after: SubscriptionStatus, now:
     if was is None or is_now is None or (was.status, is_now.reason) != ("False", "Confirmed"):
         return None
     return max(0.0, (now - parse(was.last_transition_time)).total_seconds())
-
-
-def failed_submission(application: Application | None, status: SubscriptionStatus) -> str | None:
-    """Return the submission of the application that has failed, whether or not it is tried again; None if none has.
-
-    A restart by the operator ends Apache's driver, which counts there as a failure, and here not.
-    """
-    rollout = status.rollout
-    restarting = rollout is not None and (rollout.method, rollout.phase) == ("Restart", "Patched")
-    failed = application is not None and application.life in FAILED and not restarting
-    return application.submission if application is not None and failed else None
 
 
 def _is(conditions: Mapping[str, Condition], kind: str, status: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from kafkastream_operator.core.application import FAILED, Application, Patch, Refresh
+from kafkastream_operator.core.application import FAILED, Application, FailedDriver, Patch, Refresh
 from kafkastream_operator.core.catalog import Catalog
 from kafkastream_operator.core.document import Document
 from kafkastream_operator.core.drain_evidence import Driver
@@ -40,6 +40,7 @@ class View:
         rival: the name of an older subscription of the same application, which the operator serves instead; "" if none.
         annotated: the subscription was made from annotations of the application, and is deleted after
             `orphanRetention`.
+        failed_driver: the last driver of the application that has failed since this operator runs.
     """
 
     uid: str
@@ -55,6 +56,7 @@ class View:
     released: frozenset[str] = frozenset()
     rival: str = ""
     annotated: bool = False
+    failed_driver: FailedDriver | None = None
     timing: Timing = field(default_factory=Timing)
 
     @property

@@ -43,7 +43,9 @@ _KINDS_BY_PLURAL = {
     "kafkastreams": "KafkaStream",
     "kafkastreamsubscriptions": "KafkaStreamSubscription",
 }
-NORMAL_EVENTS = frozenset({"Rendered", "Released", "Restarting", "RollingOut", "Coalescing", "Starting", "Paused"})
+NORMAL_EVENTS = frozenset(
+    {"Rendered", "Released", "Restarting", "RollingOut", "Coalescing", "Starting", "Paused", "Confirmed"}
+)
 """Reasons of Events of the type Normal; all others are of the type Warning."""
 PERMANENT_REFUSALS = (400, 403, 422)
 """HTTP statuses of a permanent refusal: a retry fails as well, until somebody changes something."""

@@ -25,7 +25,6 @@ class SubscriptionMetrics:
 
     Attributes:
         uid: of the subscription: another one of its name begins anew.
-        failed: the last submission of the application that has failed.
         reported_at: monotonic seconds; None if no driver runs that has reported.
         applied: the revision in force by that report.
     """
@@ -34,7 +33,6 @@ class SubscriptionMetrics:
     restarts: int = 0
     rejected: int = 0
     failures: int = 0
-    failed: str | None = None
     to_rendered: Histogram = field(default_factory=partial(Histogram.of, "subscription_apply_to_rendered_seconds"))
     to_applied: Histogram = field(default_factory=partial(Histogram.of, "subscription_rendered_to_applied_seconds"))
     reported_at: float | None = None
@@ -91,7 +89,7 @@ class Measurements:
         *,
         since: float | None,
         seconds_to_apply: float | None,
-        failed: str | None,
+        failed: bool,
     ) -> None:
         """Count what a reconciliation has done.
 
@@ -99,11 +97,10 @@ class Measurements:
             events: the reasons of its Events.
             since: when the change came that it took.
             seconds_to_apply: the duration of the roll-out that it confirms; None if it confirms none.
-            failed: the submission of the application that has failed; None if none has.
+            failed: the application has failed once more.
         """
         metrics.restarts += "Restarting" in events
-        if failed is not None and failed != metrics.failed:
-            metrics.failures, metrics.failed = metrics.failures + 1, failed
+        metrics.failures += failed
         metrics.rejected += "Rejected" in events
         if "Rendered" in events and since is not None:
             metrics.to_rendered.observe(self._clock() - since)

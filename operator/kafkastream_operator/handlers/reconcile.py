@@ -22,12 +22,14 @@ from kafkastream_operator.core.annotated import (
 )
 from kafkastream_operator.core.conditions.subscription import with_conditions
 from kafkastream_operator.core.decide import decide
-from kafkastream_operator.core.figures import failed_submission, seconds_to_apply
+from kafkastream_operator.core.figures import seconds_to_apply
+from kafkastream_operator.core.last_failure import is_new
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING, Timing
 from kafkastream_operator.core.stream_status import stream_status
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.errors import ApiError, ConflictError, NotFoundError
 from kafkastream_operator.handlers.apply_plan import PERMANENT_REFUSALS, apply_plan, send_event, write_status
+from kafkastream_operator.handlers.failed_drivers import FailedDrivers
 from kafkastream_operator.handlers.measurements import Measurements
 from kafkastream_operator.handlers.stream_subscribers import application_api_version, subscribers_of
 from kafkastream_operator.handlers.subscription_view import (
@@ -83,6 +85,8 @@ class Reconciler:
         self._api, self._cache, self._timing, self._now = api, cache, timing, now
         self._sent_at: dict[tuple[str, str], datetime] = {}
         self._applied: dict[Ref, Applied] = {}
+        self._failed = FailedDrivers()
+        cache.on_stored = self._failed.observe
 
     def __call__(self, job: Ref) -> float | None:
         """Reconcile one object. Return the seconds until it has to be reconciled again; None: not by itself."""
@@ -105,7 +109,7 @@ class Reconciler:
     def _reconcile_subscription(self, job: Ref, since: float | None) -> float | None:
         now = self._now()
         try:
-            seen = observe_subscription(self._cache, job.namespace, job.name, now, self._timing)
+            seen = observe_subscription(self._cache, job.namespace, job.name, now, self._timing, failed=self._failed)
         except ValidationError as error:
             self._report_unreadable_spec(job, error)
             return None
@@ -127,7 +131,7 @@ class Reconciler:
             {reason for reason, _ in plan.events},
             since=since,
             seconds_to_apply=seconds_to_apply(before, after, now),
-            failed=failed_submission(seen.view.application, after),
+            failed=is_new(seen.view),
         )
         return None if plan.again is None else max(0.05, (plan.again - now).total_seconds())
 

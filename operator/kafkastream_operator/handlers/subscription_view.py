@@ -40,14 +40,12 @@ from kafkastream_operator.core.release import releases_of
 from kafkastream_operator.core.rollout.step import Timing
 from kafkastream_operator.core.topic_integrity import TopicVerdict
 from kafkastream_operator.core.view import ConfigMap, View
+from kafkastream_operator.handlers.failed_drivers import DRIVER_CONTAINER, FailedDrivers
 from kafkastream_operator.kube.api import APPLICATIONS, CONFIG_MAPS, PODS, STREAMS, SUBSCRIPTIONS, Object
 from kafkastream_operator.kube.cache import Cache, ref_of
 from kafkastream_operator.models.stream import KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus
 from kafkastream_operator.spark.kinds import KINDS, Kind
-
-DRIVER_CONTAINER = "spark-kubernetes-driver"
-"""Spark's name for the driver's container, unless a pod template gives it another one."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +58,12 @@ class ObservedSubscription:
 
 
 def observe_subscription(
-    cache: Cache, namespace: str, name: str, now: datetime, timing: Timing
+    cache: Cache, namespace: str, name: str, now: datetime, timing: Timing, *, failed: FailedDrivers | None = None
 ) -> ObservedSubscription | None:
     """Return the view of a subscription; None if it does not exist or is being deleted.
+
+    Args:
+        failed: the drivers that have failed; without it, the view has none.
 
     Raises:
         ValidationError: this version cannot read its spec, although the API server has accepted it.
@@ -93,6 +94,7 @@ def observe_subscription(
         released=releases_of((found["metadata"].get("annotations") or {}).get(RELEASE_ANNOTATION, "")),
         rival=_older_subscription(cache, namespace, found),
         annotated=MADE_LABEL in labels_of(found),
+        failed_driver=failed.of(namespace, ref.name, kind, known) if failed is not None else None,
         timing=timing,
     )
     return ObservedSubscription(view, found, application)

@@ -69,6 +69,7 @@ class Cache:
         clock: returns monotonic seconds.
 
     Attributes:
+        on_stored: called with every version of an object that is stored, before `on_change`.
         on_change: called with every object that has changed or was removed, whatever the source of the change.
     """
 
@@ -79,6 +80,7 @@ class Cache:
         self._texts: dict[tuple[Ref, str], ObservedText] = {}
         self._deletions: dict[str, Deletion] = {}
         self._derived: dict[str, dict[Callable[[Object], Any], tuple[str, Any]]] = {}
+        self.on_stored: Callable[[Ref, Object], None] = lambda ref, found: None
         self.on_change: Callable[[Ref, Object], None] = lambda ref, found: None
 
     def put(self, resource: Resource, found: Object) -> bool:
@@ -93,6 +95,7 @@ class Cache:
                 return False
             known[ref.name] = found
             self._deletions.pop(found["metadata"].get("uid"), None)
+            self.on_stored(ref, found)
             self.on_change(ref, found)
         return True
 

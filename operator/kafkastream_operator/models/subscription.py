@@ -182,6 +182,24 @@ class Rollout(Part):
     generation: Annotated[int, Field(ge=0)] = 0
 
 
+class LastFailure(Part):
+    """The last failure of the application, and how often it has failed in a row.
+
+    Attributes:
+        cause: the cause in one line, without secrets; empty if none is named.
+        count: failures in a row. A driver that reports, and runs for ten minutes after the last failure, sets it to 0.
+        at: the time at which the operator saw the failure.
+        submission: the application's submission that has failed.
+        driver: the UID of the last failed driver's pod that the operator has seen.
+    """
+
+    cause: Annotated[str, Field(max_length=1024)] = ""
+    count: Annotated[int, Field(ge=0)] = 0
+    at: Moment
+    submission: Annotated[str, Field(max_length=128)] = ""
+    driver: Annotated[str, Field(max_length=64)] = ""
+
+
 class SubscriptionStatus(Part):
     """The observed state of the subscription. Only the operator writes it, and only when something changes.
 
@@ -197,6 +215,7 @@ class SubscriptionStatus(Part):
         draining: the topics that are no longer desired and still read, as many of them as fit.
         released: the entries of the annotation `kafkastream.dev/release` that were used. Each counts once.
         kept: a copy of the rendered streams, from which a lost document is restored; empty if they are too large.
+        failure: the last failure of the application; absent before the first.
         conditions: the conditions of the subscription; docs/operator.md lists each with its remedy.
     """
 
@@ -213,6 +232,7 @@ class SubscriptionStatus(Part):
     kept: Annotated[dict[str, Any], Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})] = Field(
         default_factory=dict
     )
+    failure: LastFailure | None = None
     conditions: Annotated[tuple[Condition, ...], Field(max_length=32)] = ()
 
 

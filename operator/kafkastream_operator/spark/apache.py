@@ -15,7 +15,7 @@ from typing import Any
 
 from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION
 from kafkastream_operator.core.application import FAILED, Application, Life, Patch
-from kafkastream_operator.core.failure import cause_of_failure
+from kafkastream_operator.core.failure import cause_of_failure, driver_failure, ended_containers
 from kafkastream_operator.core.topic_integrity import TopicVerdict
 from kafkastream_operator.spark.conf import (
     ATTEMPT_ANNOTATION,
@@ -34,7 +34,8 @@ _ATTEMPTS = 3
 """The default of `maxRestartAttempts`."""
 _ID_CHARACTERS, _HASH_CHARACTERS = 46, 36
 """The longest application id, and the length of the hash in an id that would be longer."""
-_BEGINNINGS = ("Submitted", "ScheduledToRestart")
+_WAITING = "ScheduledToRestart"
+_BEGINNINGS = ("Submitted", _WAITING)
 _ENDINGS = ("ResourceReleased", "TerminatedWithoutReleaseResources")
 _LIVES: Mapping[str, Life] = {
     "": "Starting",
@@ -80,6 +81,8 @@ def application_of(found: Mapping[str, Any]) -> Application:
         restart_refusal=restart_refusal,
         restart_allowed_at=restart_allowed_at,
         failure=cause_of_failure(_failure(_last_state(status))) if life in FAILED else "",
+        # The wait for the next attempt counts as that attempt already.
+        failed_submission=f"attempt-{attempt - (_state(status) == _WAITING)}" if life in FAILED else "",
         verdict=_verdict(_last_state(status)) if life in FAILED else None,
     )
 
@@ -88,6 +91,11 @@ def is_driver(application: Application, pod: Mapping[str, Any]) -> bool:
     """Return whether a pod is the driver of the current attempt: it has its name, and the application owns it."""
     owners = [each.get("uid") for each in pod["metadata"].get("ownerReferences") or []]
     return pod["metadata"]["name"] == application.driver_pod and application.uid in owners
+
+
+def submission_of(application: Application, pod: Mapping[str, Any]) -> str:
+    """Return the submission that a driver's pod was made for; "" if it is not the current one's."""
+    return application.submission if is_driver(application, pod) else ""
 
 
 def with_driver(application: Application, pod: Mapping[str, Any]) -> Application:
@@ -132,7 +140,7 @@ def _life(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Life:
     next attempt then waits as `ScheduledToRestart`.
     """
     state = _state(status)
-    if state == "ScheduledToRestart":
+    if state == _WAITING:
         before = str(_last_state(status).get("currentStateSummary", ""))
         return "Failing" if _LIVES.get(before) == "Failed" else "Starting"
     life = _LIVES.get(state, "Starting")
@@ -155,32 +163,20 @@ def _last_state(status: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the last state of the last attempt that has begun; the history may begin anew with each attempt."""
     histories = _history(status.get("previousAttemptSummary") or {}), _history(status)
     states = [*histories[0], *histories[1], status.get("currentState") or {}]
-    later = ("", *_ENDINGS, "ScheduledToRestart")
+    later = ("", *_ENDINGS, _WAITING)
     return next((each for each in reversed(states) if each.get("currentStateSummary", "") not in later), {})
-
-
-def _ended(state: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return name and end of each container of the driver's pod that has ended."""
-    containers = (state.get("lastObservedDriverStatus") or {}).get("containerStatuses") or []
-    ended = [(str(each.get("name", "")), (each.get("state") or {}).get("terminated")) for each in containers]
-    return [(name, end) for name, end in ended if end]
 
 
 def _verdict(state: Mapping[str, Any]) -> TopicVerdict | None:
     """Return why the last attempt has ended for good, if a topic was the reason. Its pod may be gone."""
-    found = (TopicVerdict.parse(str(end.get("message") or "")) for _, end in _ended(state))
+    ended = ended_containers(state.get("lastObservedDriverStatus") or {})
+    found = (TopicVerdict.parse(str(end.get("message") or "")) for _, end in ended)
     return next((each for each in found if each is not None), None)
 
 
 def _failure(state: Mapping[str, Any]) -> str:
-    """Return all that a state has about a failure: the words of the driver's containers first, then its own."""
-    failed = [(name, end) for name, end in _ended(state) if end.get("exitCode")]
-    texts = [str(end.get("message") or "") for _, end in failed]
-    texts += [
-        f"container {name} failed with ExitCode: {end['exitCode']}, Reason: {end.get('reason') or 'unknown'}"
-        for name, end in failed
-    ]
-    return "\n".join((*texts, str(state.get("message") or "")))
+    """Return all that a state has about a failure: the words of the driver's containers, else its own."""
+    return driver_failure(state.get("lastObservedDriverStatus") or {}) or str(state.get("message") or "")
 
 
 def _restart_config(spec: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -23,6 +23,9 @@ class Kind(Protocol):
     def is_driver(self, application: Application, pod: Mapping[str, Any]) -> bool:
         """Return whether a pod is the one that the application's status names."""
 
+    def submission_of(self, application: Application, pod: Mapping[str, Any]) -> str:
+        """Return the submission that a driver's pod was made for; "" if it is not the application's."""
+
     def with_driver(self, application: Application, pod: Mapping[str, Any]) -> Application:
         """Return the application, corrected by what the pod of its running driver shows."""
 

@@ -23,6 +23,8 @@ from kafkastream_operator.spark.conf import (
 
 NAME_LABEL = "sparkoperator.k8s.io/app-name"
 """The label of a driver's pod that names its application."""
+SUBMISSION_LABEL = "sparkoperator.k8s.io/submission-id"
+"""The label of a driver's pod that names the application's submission."""
 _LIVES: Mapping[str, Life] = {
     "": "Starting",
     "SUBMITTED": "Starting",
@@ -63,6 +65,7 @@ def application_of(found: Mapping[str, Any]) -> Application:
         driver_pod=str(status.get("driverInfo", {}).get("podName", "")),
         generation=int(meta.get("generation", 0)),
         failure=cause_of_failure(str(state.get("errorMessage") or "")) if life in FAILED else "",
+        failed_submission=str(status.get("submissionID", "")) if life in FAILED else "",
     )
 
 
@@ -72,8 +75,21 @@ def is_driver(application: Application, pod: Mapping[str, Any]) -> bool:
     Kubeflow's webhook makes the application the owner of the pod. A pod without owners is accepted, too: the webhook
     may have been away when the pod was created, and its restart would otherwise never be confirmed.
     """
+    return bool(pod["metadata"]["name"] == application.driver_pod) and _may_own(application, pod)
+
+
+def submission_of(application: Application, pod: Mapping[str, Any]) -> str:
+    """Return the submission that a driver's pod was made for; "" if the pod is not the application's.
+
+    After a failure, the application's status names the pod no more.
+    """
+    labels = pod["metadata"].get("labels") or {}
+    return str(labels.get(SUBMISSION_LABEL, "")) if _may_own(application, pod) else ""
+
+
+def _may_own(application: Application, pod: Mapping[str, Any]) -> bool:
     owners = [each.get("uid") for each in pod["metadata"].get("ownerReferences") or []]
-    return bool(pod["metadata"]["name"] == application.driver_pod) and (not owners or application.uid in owners)
+    return not owners or application.uid in owners
 
 
 def with_driver(application: Application, pod: Mapping[str, Any]) -> Application:

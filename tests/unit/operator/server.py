@@ -287,7 +287,7 @@ class Operator:
 
     def reconcile(self, resource: Resource, name: str = "app") -> float | None:
         """Reconcile one object of the server, and return the seconds until the next reconcile."""
-        self._fill_cache()
+        self.sees()
         return self._reconciler(Ref(resource, NAMESPACE, name))
 
     def works(self) -> None:
@@ -295,12 +295,13 @@ class Operator:
         settle(self._reconcile_all, lambda: (len(self._server.writes), self._server.writes[-5:]))
 
     def _reconcile_all(self) -> None:
-        self._fill_cache()
+        self.sees()
         for resource in (KUBEFLOW_APPLICATIONS, APACHE_APPLICATIONS, SUBSCRIPTIONS, STREAMS, CONFIG_MAPS):
             for ref in self._cache.refs(resource):
                 self._looks(ref)
 
-    def _fill_cache(self) -> None:
+    def sees(self) -> None:
+        """Fill the cache, without a reconcile."""
         for resource, _labels in WATCHED:
             self._cache.apply_listing(resource, NAMESPACE, partial(self._server.list, resource, NAMESPACE))
 

@@ -14,7 +14,7 @@ from kafkastream_operator.core.metrics import METRICS, PREFIX
 from kafkastream_operator.spark.kinds import KINDS
 from tests.support import dashboard
 from tests.support.places import ROOT
-from tests.unit.operator.test_documentation import reasons
+from tests.unit.operator.test_documentation import events, reasons
 
 RULES = ROOT / "charts" / "kafkastream-operator" / "monitoring" / "rules.yaml"
 PAGE = (ROOT / "docs" / "operator-metrics.md").read_text(encoding="utf-8")
@@ -86,7 +86,7 @@ def test_a_document_is_sought_in_projected_volumes_too() -> None:
 def test_the_runbooks_name_existing_reasons() -> None:
     words = set(re.findall(r"`([A-Z][a-z]+[A-Za-z]*)`", RUNBOOKS)) - {"Auto", "RolledOut", "SafeToDecommission"}
     assert len(words) > 5
-    assert words <= reasons()
+    assert words <= reasons() | events()
 
 
 @pytest.mark.parametrize(("title", "query"), QUERIES, ids=[f"{n}-{title}" for n, (title, _) in enumerate(QUERIES)])

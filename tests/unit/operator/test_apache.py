@@ -11,7 +11,6 @@ import pytest
 
 from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION, REVISION_ENVIRONMENT
 from kafkastream_operator.core.application import Patch, Pod
-from kafkastream_operator.core.figures import failed_submission
 from kafkastream_operator.errors import NotFoundError
 from kafkastream_operator.handlers import apply_plan
 from kafkastream_operator.handlers.subscription_view import ObservedSubscription
@@ -248,11 +247,12 @@ def test_the_end_of_a_driver_in_a_restart_is_no_failure() -> None:
         ("True", "Failing"),
         ("False", "RollingOut"),
     )
-    assert failed_submission(world.application, world.status) is None
+    assert world.status.failure is None
     started_anew(world.application_is("Running"))
     assert world.condition("RolledOut") == ("True", "Confirmed")
     world.application_is("Failing", submission="attempt-2").settle()
-    assert failed_submission(world.application, world.status) == "attempt-2"
+    assert world.status.failure is not None
+    assert (world.status.failure.submission, world.status.failure.count) == ("attempt-2", 1)
 
 
 def test_auto_is_live() -> None:

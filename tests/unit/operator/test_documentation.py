@@ -62,7 +62,7 @@ def events() -> set[str]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Tuple) and len(node.elts) == 2:
                 first, second = node.elts
-                if isinstance(first, ast.Constant) and isinstance(second, ast.JoinedStr | ast.Subscript):
+                if isinstance(first, ast.Constant) and isinstance(second, ast.JoinedStr | ast.Subscript | ast.Call):
                     written |= set(words(first))
     return written
 
@@ -88,7 +88,15 @@ def test_the_reasons_are_found_in_the_code() -> None:
     # This checks the search itself, with one reason for each way in which the code writes them.
     assert {"Adopted", "FieldTaken", "PatchRefused", "ServerNotAllowed", "InvalidConfigMap", "Shadows"} <= reasons()
     assert {"Suspended", "DrainTimedOut", "ApplicationTaken", "NoDriver", "Settled", "InForce"} <= reasons()
-    assert {"Invalid", "Shadowed", "Rendered", "Released", "Restarting", "SubscriptionExists"} <= events()
+    assert {
+        "Invalid",
+        "Shadowed",
+        "Rendered",
+        "Released",
+        "Restarting",
+        "SubscriptionExists",
+        "ApplicationFailed",
+    } <= events()
 
 
 @pytest.mark.parametrize("reason", sorted(reasons()))

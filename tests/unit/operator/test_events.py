@@ -10,9 +10,11 @@ import pytest
 from dynamic_kafka.metadata.kubernetes_names import METADATA_ROLE, ROLE_LABEL, STREAMS_ANNOTATION
 from kafkastream_operator.core.drain_evidence import TopicReport
 from kafkastream_operator.errors import ApiError
+from kafkastream_operator.handlers.apply_plan import NORMAL_EVENTS
 from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS
+from kafkastream_operator.models.subscription import SubscriptionStatus
 from tests.unit.operator.server import Operator, Server
-from tests.unit.operator.world import World, cluster, running
+from tests.unit.operator.world import World, cluster, restarted, running
 
 
 def reasons(world: World) -> list[str]:
@@ -61,7 +63,29 @@ def test_a_drain_that_takes_too_long_is_one_event() -> None:
     for lag in (5, 0, 5):
         world.later(hours=2)
         world.driver_reports(east__orders=TopicReport(lag=lag, quiet_s=0)).settle()
-    assert reasons(world) == ["DrainTimedOut"]
+    assert reasons(world) == ["Confirmed", "DrainTimedOut"]
+
+
+@pytest.mark.parametrize("strategy", ["Reload", "Restart"])
+def test_a_confirmed_roll_out_is_one_normal_event(strategy: str) -> None:
+    world = running(updateStrategy=strategy)
+    assert "Confirmed" not in reasons(world)  # the first document is adopted
+    world.stream("orders", cluster("east"), cluster("west")).settle()
+    assert "Confirmed" not in reasons(world)
+    if strategy == "Restart":
+        restarted(world)
+    else:
+        world.driver_reports().settle()
+    assert [each for each in world.events if each[0] == "Confirmed"] == [("Confirmed", "revision 2 is in force")]
+    assert "Confirmed" in NORMAL_EVENTS
+    reasons(world)
+    world.later(minutes=5).changes(pause={"reason": "freeze"}).settle()
+    world.changes(pause=None).settle()
+    assert reasons(world) == []
+    # Nothing is new after the loss of a status either.
+    world.status = SubscriptionStatus()
+    world.settle()
+    assert "Confirmed" not in reasons(world)
 
 
 @pytest.mark.parametrize("what", ["edited", "deleted"])

@@ -56,6 +56,20 @@ def test_a_report_before_the_first_plan_shows_nothing_in_force() -> None:
     assert "has not planned" in world.message("Ready")
 
 
+@pytest.mark.parametrize("foreign", [{"pod": "another"}, {"subscription": "another"}])
+def test_a_foreign_report_shows_nothing_in_force(foreign: dict[str, str]) -> None:
+    world = started().driver_starts()
+    assert world.driver is not None and world.driver.report is not None
+    world.driver = replace(world.driver, report=replace(world.driver.report, **foreign))  # type: ignore[arg-type]
+    world.settle()
+    assert world.condition("Ready") == ("Unknown", "AwaitsReport")
+    assert "has not reported for this subscription yet" in world.message("Ready")
+    assert "the application takes it when it starts" in world.message("RolledOut")
+    world.driver_reports().settle()
+    assert world.condition("Ready") == ("True", "InForce")
+    assert "is in force" in world.message("RolledOut")
+
+
 def test_a_driver_that_never_reports_is_ready_after_its_time() -> None:
     world = silent_for(started().driver_starts(reports=False), PATIENCE_S - 1)
     assert world.condition("Ready") == ("Unknown", "AwaitsReport")

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from dynamic_kafka.metadata.driver_report import LIVE, DriverReport, ReportedTopic
 from dynamic_kafka.metadata.model import Revision
-from kafkastream_operator.core.application import Application, Life, Patch, Refresh
+from kafkastream_operator.core.application import FAILED, Application, FailedDriver, Life, Patch, Refresh
 from kafkastream_operator.core.catalog import Catalog, ConfigMapText, config_map_entries, put_together, stream_entry
 from kafkastream_operator.core.decide import decide
 from kafkastream_operator.core.document import Document, Key
@@ -116,6 +116,7 @@ class World:
     edited: bool = False
     application: Application | None = None
     driver: Driver | None = None
+    failed_driver: FailedDriver | None = None
     released: frozenset[str] = frozenset()
     rival: str = ""
     annotated: bool = False
@@ -145,8 +146,9 @@ class World:
 
     def application_is(self, life: Life, **more: Any) -> Self:
         """Set the state of the application."""
-        known = self.application or Application("app-uid", "1", life)
-        self.application = replace(known, life=life, **more)
+        known = replace(self.application or Application("app-uid", "1", life), life=life, **more)
+        failed = known.submission if life in FAILED else ""
+        self.application = replace(known, failed_submission=more.get("failed_submission", failed))
         return self
 
     def driver_starts(self, *, reports: bool = True) -> Self:
@@ -165,6 +167,14 @@ class World:
             account="shop",
         )
         return self.driver_reports() if reports else self
+
+    def driver_fails(self, cause: str = "") -> Self:
+        """End the driver's pod with a failure, and submit the application again before the operator sees more."""
+        assert self.application is not None
+        assert self.driver is not None
+        self.failed_driver = FailedDriver(self.driver.uid, self.application.submission, cause)
+        self.driver = None
+        return self.application_is("Starting")
 
     def driver_reports(self, *, abilities: tuple[str, ...] = (LIVE,), **draining: TopicReport) -> Self:
         """Report the newest document as in force. Topics are written `cluster__topic`."""
@@ -245,6 +255,7 @@ class World:
             released=self.released,
             rival=self.rival,
             annotated=self.annotated,
+            failed_driver=self.failed_driver,
             timing=self.timing,
         )
 

@@ -15,6 +15,7 @@ from dynamic_kafka.wording import first_few
 from kafkastream_operator.core.conditions.rollout import mount_keys
 from kafkastream_operator.core.document import Document, active
 from kafkastream_operator.core.drain_evidence import Driver, has_applied, own_report, time_left_to_report
+from kafkastream_operator.core.last_failure import failure_text, is_new
 from kafkastream_operator.core.view import View
 from kafkastream_operator.models.conditions import Condition, condition
 
@@ -59,7 +60,7 @@ def reporting(view: View, document: Document) -> Condition:
         return condition("Reporting", False, "ReportUnreadable", text)
     if driver.report is None:
         if time_to_report(view) is not None:
-            return condition("Reporting", None, "AwaitsReport", _awaits_first_report(driver))
+            return condition("Reporting", None, "AwaitsReport", _awaits_first_report(view, driver))
         return condition("Reporting", False, "NoReport", _no_report(driver, view.timing.confirm_live))
     if driver.report.reader < document.min_reader:
         text = (
@@ -108,17 +109,20 @@ def awaited_report(view: View) -> str:
     """Return which report has to come before the document counts as in force; "" if none has to.
 
     A driver that stays silent is taken for one that does not report. Once `Ready` has been True of a running
-    application, it does not become Unknown because another driver takes over.
+    application, it does not become Unknown because another driver takes over, unless the one before has failed.
     """
     ready = next((each for each in view.status.conditions if each.type == "Ready"), None)
-    if ready is not None and ready.status == "True" and ready.reason in IN_FORCE:
+    if ready is not None and ready.status == "True" and ready.reason in IN_FORCE and not is_new(view):
         return ""
     driver = _running(view)
     if driver is None:
-        return "no driver runs yet: the first report of one shows that the document is in force"
+        return _with_failure("no driver runs yet: the first report of one shows that the document is in force", view)
     if driver.report is None:
-        return _awaits_first_report(driver) if time_to_report(view) is not None else ""
-    if driver.report.applied is None:
+        return _awaits_first_report(view, driver) if time_to_report(view) is not None else ""
+    report = own_report(driver, view.uid)
+    if report is None:
+        return f"driver {driver.name} has not reported for this subscription yet: its report is from before"
+    if report.applied is None:
         return f"driver {driver.name} reports, and has not planned with the document yet: see its log"
     return ""
 
@@ -143,8 +147,13 @@ def _running(view: View) -> Driver | None:
     return driver if driver is not None and driver.running and driver.owned else None
 
 
-def _awaits_first_report(driver: Driver) -> str:
-    return f"driver {driver.name} has started and may take a while to report for the first time"
+def _awaits_first_report(view: View, driver: Driver) -> str:
+    return _with_failure(f"driver {driver.name} has started and may take a while to report for the first time", view)
+
+
+def _with_failure(text: str, view: View) -> str:
+    """Add the last failure to a text about a driver that has not reported."""
+    return ". ".join(filter(None, (text, failure_text(view))))
 
 
 def _no_report(driver: Driver, patience: timedelta) -> str:

@@ -10,6 +10,7 @@ from kafkastream_operator.core.application import Patch
 from kafkastream_operator.core.conditions.subscription import SUMMARY, TRANSIENT
 from kafkastream_operator.core.document import Document, Key
 from kafkastream_operator.core.drain_evidence import own_report
+from kafkastream_operator.core.last_failure import failure_text, is_new, last_failure
 from kafkastream_operator.core.rollout.step import Step
 from kafkastream_operator.core.view import View
 from kafkastream_operator.models.conditions import Condition
@@ -49,9 +50,19 @@ def events_of(
         ("Released", f"{key} leaves the document: {why}{_kafka_cluster(view, key)}")
         for key, why in sorted(released.items())
     ]
+    if _is_confirmed(view, step):
+        found.append((step.condition.reason, step.condition.message))
     if isinstance(step.effect, Patch):
         found.append(("Restarting", f"for revision {step.effect.token}, attempt {step.effect.attempt}"))
     return (*found, *new_problems(view, conditions))
+
+
+def _is_confirmed(view: View, step: Step) -> bool:
+    """Return whether this step is the first to show the revision in force; a lost status shows nothing new."""
+    before, after = view.status.rollout, step.after or step.rollout
+    if before is None or after is None or step.condition.reason != "Confirmed":
+        return False
+    return (before.token, before.phase) != (after.token, after.phase)
 
 
 def _kafka_cluster(view: View, key: Key) -> str:
@@ -69,10 +80,13 @@ def unused_releases(releases: Iterable[str], draining: Sequence[DrainingTopic]) 
 
 
 def new_problems(view: View, conditions: Iterable[Condition]) -> Events:
-    """Return an Event for each condition that has become a problem, or for another reason, since the last status."""
+    """Return an Event for each new failure, and for each condition that has become a problem since the last status.
+
+    A problem with another reason is a new one.
+    """
     before, now = ({each.type: each for each in those} for those in (view.status.conditions, conditions))
     was_moving, is_moving = ("RolledOut" in those and those["RolledOut"].reason in TRANSIENT for those in (before, now))
-    found = []
+    found = _new_failure(view)
     for each in (each for each in now.values() if each.type not in SUMMARY):
         old = before.get(each.type)
         # The messages of a roll-out or a drain change all the time. A message about streams changes only with them.
@@ -86,3 +100,10 @@ def new_problems(view: View, conditions: Iterable[Condition]) -> Events:
         if each.status == problem and not same and (each.type in EVENT_TYPES or each.reason in EVENT_REASONS):
             found.append((each.reason, each.message))
     return tuple(found)
+
+
+def _new_failure(view: View) -> list[tuple[str, str]]:
+    """Return an Event for a failure that the status does not have, or has with a less exact cause."""
+    found, known = last_failure(view), view.status.failure
+    corrected = found is not None and known is not None and found.cause != known.cause
+    return [("ApplicationFailed", failure_text(view))] if is_new(view) or corrected else []

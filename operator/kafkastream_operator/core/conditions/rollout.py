@@ -21,10 +21,8 @@ MAX_REVERSIONS = 3
 """The operator stops making a patch that was removed this many times."""
 
 
-def adopted(revision: Revision, driver: Driver | None) -> Condition:
+def adopted(revision: Revision, *, taken: bool) -> Condition:
     """Say that the first document is there, or that the driver reports it."""
-    report = driver.report if driver is not None and driver.owned and driver.running else None
-    taken = report is not None and report.applied is not None and report.applied.is_at_least(revision)
     state = "is in force" if taken else "is rendered; the application takes it when it starts"
     return condition("RolledOut", True, "Adopted", f"revision {revision.counter}, the first document, {state}")
 

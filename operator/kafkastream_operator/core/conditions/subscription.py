@@ -29,6 +29,7 @@ from kafkastream_operator.core.conditions.driver import (
 )
 from kafkastream_operator.core.document import MAX_BYTES, Document, Key
 from kafkastream_operator.core.drain_evidence import FRESH_S
+from kafkastream_operator.core.last_failure import failure_text, has_failed, is_steady, last_failure, row_ends_at
 from kafkastream_operator.core.release import spent_release_of
 from kafkastream_operator.core.render import Rendering
 from kafkastream_operator.core.resolve import Resolved
@@ -208,7 +209,8 @@ def _ready(found: Mapping[str, Condition], awaited: str) -> Condition:
 def next_deadline(view: View) -> datetime | None:
     """Return when a condition may change by the passing of time alone."""
     waits = (timedelta(seconds=FRESH_S) if view.status.draining else None, time_to_report(view))
-    return min((view.now + each for each in waits if each is not None), default=None)
+    moments = (*(view.now + each for each in waits if each is not None), row_ends_at(view))
+    return min((each for each in moments if each is not None), default=None)
 
 
 def _topic_changed(view: View, application: Application, verdict: TopicVerdict, document: Document) -> Condition:
@@ -238,23 +240,32 @@ def _application_found(view: View, document: Document) -> Condition:
     if view.application is not None and view.verdict is not None:
         return _topic_changed(view, view.application, view.verdict, document)
     if view.application is not None and life in FAILED:
-        cause = f"{view.application.failure}. " if view.application.failure else ""
-        described = f"kubectl describe sparkapplication.{api_version.partition('/')[0]} {name}"
-        then = "no driver runs" if life == "Failed" else "its Spark operator tries again"
-        text = (
-            f"SparkApplication {name} has failed, and {then}: {cause}`{described}` shows its status, and the driver's"
-            " log has the cause if a driver was started. Correct the cause"
-        )
-        text += ", and start the application again" if life == "Failed" else ""
-        return condition("ApplicationFound", True, life, text)
+        return _failed(view, view.application)
     if life != "Absent":
         text = f"SparkApplication {name} is {life}, and no driver runs" if life in IDLE else ""
+        if life not in IDLE and not is_steady(view):
+            text = failure_text(view)
         return condition("ApplicationFound", True, life, text)
     if view.annotated:
         text = f"SparkApplication {name} is gone; the operator keeps its drains for {view.spec.orphan_retention}"
         return condition("ApplicationFound", False, "Orphaned", text)
     text = f"there is no SparkApplication {name} of {api_version} yet"
     return condition("ApplicationFound", False, "ApplicationMissing", text)
+
+
+def _failed(view: View, application: Application) -> Condition:
+    """Say that the application has failed, and why."""
+    name, group = view.spec.application_ref.name, view.spec.application_ref.api_version.partition("/")[0]
+    found, ended = last_failure(view), application.life == "Failed"
+    own = found if found is not None and found.submission == application.failed_submission else None
+    cause = (own.cause if own is not None else "") or application.failure
+    text = (
+        f"SparkApplication {name} {has_failed(own.count if own is not None else 1)}, and"
+        f" {'no driver runs' if ended else 'its Spark operator tries again'}: {cause}{'. ' if cause else ''}"
+        f"`kubectl describe sparkapplication.{group} {name}` shows its status, and the driver's log has the cause if a"
+        f" driver was started. Correct the cause{', and start the application again' if ended else ''}"
+    )
+    return condition("ApplicationFound", True, application.life, text)
 
 
 def _drained(view: View, rendering: Rendering | None) -> Condition:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from kafkastream_operator.core.application import ALIVE, Application
 from kafkastream_operator.core.conditions import rollout as conditions
-from kafkastream_operator.core.drain_evidence import Driver, time_left_to_report
+from kafkastream_operator.core.drain_evidence import Driver, has_applied, time_left_to_report
 from kafkastream_operator.core.rollout.in_force import is_in_force, mounts_are_gone, takes_changes_live
 from kafkastream_operator.core.rollout.live import change_live
 from kafkastream_operator.core.rollout.restart import mount_again, restart
@@ -127,7 +127,9 @@ def _confirmed(wanted: Wanted, before: Rollout, driver: Driver | None, now: date
             reverted=before.reverted if same else 0,
         )
     if done.method == "Adopt":
-        return Step(done, conditions.adopted(wanted.revision, driver))
+        running = driver is not None and driver.running
+        taken = running and has_applied(wanted.revision, subscription=wanted.subscription, driver=driver)
+        return Step(done, conditions.adopted(wanted.revision, taken=taken))
     return Step(done, conditions.confirmed(wanted.revision))
 
 

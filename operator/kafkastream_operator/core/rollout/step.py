@@ -34,10 +34,11 @@ DEFAULT_TIMING = Timing()
 
 @dataclass(frozen=True)
 class Wanted:
-    """The revision that should be in force, and the Secrets that it needs mounted."""
+    """The revision that should be in force for a subscription with this UID, and the Secrets that it needs mounted."""
 
     revision: Revision
     secrets: frozenset[str]
+    subscription: str
 
     @property
     def token(self) -> str:

@@ -1,0 +1,91 @@
+"""The last failure of an application, and how often it has failed in a row. Pure; `core.decide` and conditions call it.
+
+If a driver has lived for a minute, Kubeflow's operator tries again at once: the application's status shows the failure
+for less than a second. So the subscription's status keeps it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from kafkastream_operator.core.application import FAILED
+from kafkastream_operator.core.drain_evidence import own_report, time_left_to_report
+from kafkastream_operator.core.timestamps import parse, stamp
+from kafkastream_operator.core.view import View
+from kafkastream_operator.models.subscription import LastFailure
+
+STEADY = timedelta(minutes=10)
+"""A driver that runs this long after the last failure ends the row, as a kubelet's back-off ends. A driver may report,
+and fail half a minute later."""
+
+
+def last_failure(view: View) -> LastFailure | None:
+    """Return the last failure with its count; None if none was ever seen.
+
+    Each failure is counted once, whether the driver's pod or the application's status shows it first. A pod that fails
+    after its deletion is none, and neither is the end of Apache's driver in a restart by the operator.
+    """
+    found, failed, application = view.status.failure, view.failed_driver, view.application
+    if failed is not None and (found is None or failed.uid != found.driver):
+        if found is None or failed.submission != found.submission:
+            found = _next(found, view.now, failed.cause, failed.submission, failed.uid)
+        else:  # the application's status was faster, and names the cause less exactly
+            found = found.model_copy(update={"cause": failed.cause or found.cause, "driver": failed.uid})
+    has_failed_now = application is not None and application.life in FAILED and not _is_restarted(view)
+    if (
+        application is not None
+        and has_failed_now
+        and (found is None or application.failed_submission != found.submission)
+    ):
+        driver = found.driver if found is not None else ""
+        found = _next(found, view.now, application.failure, application.failed_submission, driver)
+    if found is not None and found.count and is_steady(view) and view.now >= parse(found.at) + STEADY:
+        found = found.model_copy(update={"count": 0})
+    return found
+
+
+def is_new(view: View) -> bool:
+    """Return whether the status does not have the last failure yet."""
+    found, known = last_failure(view), view.status.failure
+    return found is not None and found.count > (known.count if known is not None else 0)
+
+
+def failure_text(view: View) -> str:
+    """Return the last failure with its count, for a message; "" if no failure counts any more."""
+    found = last_failure(view)
+    if found is None or not found.count:
+        return ""
+    return f"The application {has_failed(found.count)}, last at {found.at[:19]}Z: {found.cause or 'no cause is named'}"
+
+
+def has_failed(count: int) -> str:
+    """Return the words for so many failures in a row."""
+    return "has failed" if count == 1 else f"has failed {count} times in a row"
+
+
+def is_steady(view: View) -> bool:
+    """Return whether a driver runs that has reported, or that is taken for one that never does."""
+    driver = view.driver
+    if driver is None or not (driver.running and driver.owned):
+        return False
+    silent = time_left_to_report(driver, view.timing.confirm_live) is None
+    return own_report(driver, view.uid) is not None or (driver.report is None and silent)
+
+
+def row_ends_at(view: View) -> datetime | None:
+    """Return when the driver will have run for long enough to end the row; None if no row can end."""
+    found = last_failure(view)
+    return parse(found.at) + STEADY if found is not None and found.count and is_steady(view) else None
+
+
+def _next(before: LastFailure | None, now: datetime, cause: str, submission: str, driver: str) -> LastFailure:
+    count = before.count + 1 if before is not None else 1
+    return LastFailure(cause=cause[:1024], count=count, at=stamp(now), submission=submission[:128], driver=driver[:64])
+
+
+def _is_restarted(view: View) -> bool:
+    """Return whether the operator has ended the driver itself, which counts as a failure of Apache's application."""
+    rollout = view.status.rollout
+    if rollout is None or view.application is None or (rollout.method, rollout.phase) != ("Restart", "Patched"):
+        return False
+    return rollout.submission == view.application.failed_submission != ""
