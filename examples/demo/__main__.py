@@ -106,6 +106,7 @@ def _summarise(report: Report, console: Console) -> None:
             ", ".join(cluster for cluster, splits in report.returns.items() if all(split.exact for split in splits))
             or "–",
         ),
+        ("ended by itself after the end of day", "–" if (end := journal.ending) is None else f"{end.took_s:.1f} s"),
         ("story", f"{journal.ended - journal.began:.0f} s"),
     ):
         table.add_row(name, value)

@@ -42,11 +42,12 @@ class Checkpoint:
         for batch in range(self.planned() + 1):
             yield batch, self.document(batch)
 
-    def committed_next(self, cluster: str, topic: str) -> dict[int, int]:
-        """Return {partition: next offset} in the last committed batch; empty if it does not read the topic."""
-        batch = self.committed()
-        found = self.document(batch).topic(cluster, topic) if batch >= 0 else None
-        return dict(found.next) if found else {}
+    def stop_records(self, topic: str) -> dict[str, dict[int, int]] | None:
+        """Return {cluster: {partition: offset of its stop record}} of a query that is over; None if it is not."""
+        last = self.document(self.committed())
+        if not last.over:
+            return None
+        return {name: dict(cluster.topics[topic].ended) for name, cluster in last.clusters.items()}
 
     def parked_next(self, cluster: str, topic: str) -> dict[int, int]:
         """Return {partition: parked offset} in the last committed batch; empty if the cluster is not parked."""

@@ -17,6 +17,8 @@ from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION
 from tests.support.kube import LocalNode
 
 POD = f"{APPLICATION}-driver"
+COMPLETED = "COMPLETED"
+"""The state of an application whose driver has ended with exit code 0, by Kubeflow's operator."""
 
 
 class DriverError(Exception):
@@ -71,12 +73,17 @@ def explain_starts(pods: Iterable[DriverPod]) -> Starts:
 
 
 class Driver:
-    """The driver of the application: one pod after another on the demo's node."""
+    """The driver of the application: one pod after another on the demo's node.
+
+    Attributes:
+        may_complete: whether the application may end by itself now.
+    """
 
     def __init__(self, node: Callable[[], LocalNode], state: Callable[[], str]) -> None:
         """Watch the pods of `node`; `state` returns the application's state by Kubeflow's operator."""
         self._node, self._state = node, state
         self._killed: set[str] = set()
+        self.may_complete = False
 
     @property
     def kills(self) -> int:
@@ -97,9 +104,9 @@ class Driver:
             return None
 
     def check(self) -> None:
-        """Raise DriverError with the end of the log if Kubeflow's operator has given up the application."""
+        """Raise DriverError with the end of the log if the application has failed, or has ended too early."""
         state = self._state()
-        if state in ("COMPLETED", "FAILED"):
+        if state == "FAILED" or (state == COMPLETED and not self.may_complete):
             raise DriverError(f"the application is {state}; log of its driver: {self.log}\n{self.log_tail()}")
 
     def kill(self) -> int:

@@ -1,12 +1,26 @@
-"""The user's function in the application, which app.yaml names as `foreachBatch`."""
+"""The user's code in the application, which app.yaml names: a `foreachBatch` function and the record evaluator."""
 
 from __future__ import annotations
 
 import json
 import os
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
+
+from demo.settings import END_OF_DAY
+from dynamic_kafka import RecordEvaluator
+
+
+class EndOfDay(RecordEvaluator):
+    """An evaluator that ends a split at the record `END_OF_DAY`."""
+
+    def end_of_stream_mask(self, batch: pa.RecordBatch) -> Any:
+        """Return for each row whether it is that record."""
+        return pc.equal(batch.column("value"), END_OF_DAY)
 
 
 def publish(counts: DataFrame, batch: int) -> None:

@@ -46,13 +46,5 @@ class Git:
         self._write("kafkastream.yaml", {**self._stream, "spec": {**self._stream["spec"], "clusters": listed}})
         return self.apply("kafkastream.yaml")
 
-    def suspend(self) -> None:
-        """Suspend the application, which ends its driver in order."""
-        path = self.folder / "sparkapplication.yaml"
-        application = yaml.safe_load(path.read_text())
-        application["spec"]["suspend"] = True
-        self._write(path.name, application)
-        self.apply(path.name)
-
     def _write(self, name: str, manifest: Mapping[str, Any]) -> None:
         (self.folder / name).write_text(yaml.safe_dump(manifest, sort_keys=False))

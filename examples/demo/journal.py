@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
+
+from demo.proof import StopRecords
 
 ChangeKind = Literal["add", "remove", "return"]
 EventKind = Literal["story", "change", "kill"]
@@ -76,6 +78,23 @@ class Kill:
 
 
 @dataclass(frozen=True)
+class Ending:
+    """The end of the job, by itself, after the end of the day.
+
+    Attributes:
+        sent: when each partition had its record.
+        took_s: seconds from then until Kubeflow's operator had the application as completed.
+        in_order: the driver ended with exit code 0.
+        stop_records: {cluster: {partition: offset of its stop record}} by each query; None if a query is not over.
+    """
+
+    sent: float
+    took_s: float
+    in_order: bool
+    stop_records: Mapping[str, StopRecords | None]
+
+
+@dataclass(frozen=True)
 class Event:
     """One line of the story."""
 
@@ -102,6 +121,7 @@ class Journal:
         member: periods in which each cluster was in Git, or still in the document.
         broker: periods in which each broker ran.
         broker_ends: {cluster: sum of its end offsets}, from the broker, after its producers had left.
+        ending: how the job ended; None before.
     """
 
     began: float
@@ -113,6 +133,7 @@ class Journal:
     member: list[Span] = field(default_factory=list)
     broker: list[Span] = field(default_factory=list)
     broker_ends: dict[str, int] = field(default_factory=dict)
+    ending: Ending | None = None
 
     @property
     def additions(self) -> Sequence[Change]:

@@ -57,14 +57,15 @@ def _lead(report: Report) -> str:
         verdict = report.verdict
         return (
             f"<p>Producers wrote {verdict.produced:,} numbered records while the stream migrated over three clusters,"
-            f" and its driver was killed {len(report.journal.kills)} times. Each is in the sink exactly once.</p>"
+            f" and its driver was killed {len(report.journal.kills)} times. Each is in the sink exactly once. After the"
+            " record <code>end of day</code> in each partition, the job ended by itself, with exit code 0.</p>"
         )
     return "<ul>" + "".join(f"<li>{escape(problem)}</li>" for problem in report.problems) + "</ul>"
 
 
 def _tiles(report: Report) -> Iterable[str]:
     verdict, journal = report.verdict, report.journal
-    median = journal.median_first_record_s
+    median, end = journal.median_first_record_s, journal.ending
     late = median is None or median > report.settings.first_record_bound_s
     live = report.settings.strategy == "live"
     restarts, confirmed = report.restarts_for_changes, report.restarts_confirmed
@@ -78,6 +79,11 @@ def _tiles(report: Report) -> Iterable[str]:
         *(() if live else ((f"{confirmed}", "restarts confirmed", confirmed != restarts),)),
         (f"{len(journal.kills)}", "kill -9", False),
         ("–" if median is None else f"{median:.1f} s", "to first record, median", late),
+        (
+            "–" if end is None else f"{end.took_s:.1f} s",
+            "from end of day to exit code 0",
+            end is None or not end.in_order,
+        ),
     ):
         yield f'<div class="tile{" wrong" if wrong else ""}"><b>{value}</b><span>{name}</span></div>'
 

@@ -17,7 +17,7 @@ from functools import partial
 from confluent_kafka import KafkaError, Message, Producer
 
 from demo.proof import Split
-from demo.settings import PARTITIONS, TOPIC
+from demo.settings import END_OF_DAY, PARTITIONS, TOPIC
 
 COUNT = 6
 """Number of producers."""
@@ -87,6 +87,19 @@ class Producers:
         if self._thread.is_alive():
             self._thread.join()
         self.pause()
+
+    def end_day(self, cluster: str) -> None:
+        """Send the end of the day to each partition of a cluster, and a numbered record behind it; await both.
+
+        Neither counts as produced, and nobody may read them.
+        """
+        client = self._connect(cluster)
+        for partition in range(PARTITIONS):
+            number = self._numbers[cluster, partition]
+            behind = json.dumps({"cluster": cluster, "partition": partition, "sequence": number})
+            for value in (END_OF_DAY, behind.encode()):
+                client.produce(TOPIC, value, partition=partition)
+        self.finish(cluster)
 
     def pause(self) -> list[str]:
         """Send nothing until `resume`, wait until every record is confirmed, and return the homes for `resume`."""

@@ -164,6 +164,27 @@ def check_return(rows: Iterable[Delivered], cluster: str, parked: Mapping[int, i
     ]
 
 
+StopRecords = Mapping[str, Mapping[int, int]]
+"""{cluster: {partition: offset of the record that ended it}}."""
+
+
+def wrong_ending(found: Mapping[str, StopRecords | None], ends: StopRecords, *, in_order: bool) -> list[str]:
+    """Return the problems of the job's end.
+
+    Args:
+        found: the stop records of each query; None if a query is not over.
+        ends: the offset behind the last confirmed record of each partition, where its end of day is.
+        in_order: the driver ended with exit code 0.
+    """
+    problems = [] if in_order else ["the driver did not end with exit code 0"]
+    for query, stopped in found.items():
+        if stopped is None:
+            problems.append(f"the query {query} ended before its splits had")
+        elif stopped != ends:
+            problems.append(f"the query {query} has ended at the offsets {stopped}, the end of day is at {ends}")
+    return problems
+
+
 def _remember(examples: list[str], text: str) -> None:
     if len(examples) < EXAMPLES:
         examples.append(text)

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from demo import sink
-from demo.driver import Starts, explain_starts
+from demo.driver import COMPLETED, Starts, explain_starts
 from demo.journal import Journal
-from demo.proof import Delivered, Return, Verdict, check_return, prove
+from demo.proof import Delivered, Return, Verdict, check_return, prove, wrong_ending
 from demo.settings import DISCOVERY_S, TOPIC, TRIGGER_S, Settings
 from demo.stage import Stage
 from dynamic_kafka.planning.progress import OffsetDocument
@@ -78,6 +78,7 @@ def examine(stage: Stage) -> Report:
         *wrong_run(journal, stage.settings),
         *wrong_starts(starts, confirmed, stage.settings),
         *wrong_drains(journal),
+        *_wrong_end(stage),
     ]
     # Spark's reader begins with the newest compact entry. It must find the same files.
     if sorted(reader.committed_files()) != sorted(file for batch in batches for file in batch.files):
@@ -96,6 +97,14 @@ def examine(stage: Stage) -> Report:
         readable=[(at - journal.began, counts) for at, counts in stage.batches.values()],
         problems=problems,
     )
+
+
+def _wrong_end(stage: Stage) -> list[str]:
+    ending = stage.journal.ending
+    if ending is None:
+        return ["the job did not end by itself"]
+    ends = {name: stage.producers.ends(name) for name in stage.members}
+    return wrong_ending(ending.stop_records, ends, in_order=ending.in_order)
 
 
 def find_returns(documents: Iterable[OffsetDocument]) -> list[tuple[str, dict[int, int], int]]:
@@ -279,11 +288,25 @@ def as_json(report: Report) -> dict[str, Any]:
             for cluster, (produced, delivered) in verdict.per_cluster.items()
         },
         "returns": {cluster: [asdict(split) for split in splits] for cluster, splits in report.returns.items()},
+        "ending": _ending(journal),
         "uncommitted_files_left_by_kills": report.left_behind,
         "batches": len(report.readable),
         "seed": report.settings.seed,
         "duration": report.settings.duration,
         "story_seconds": _rounded(journal.ended - journal.began),
+    }
+
+
+def _ending(journal: Journal) -> dict[str, Any] | None:
+    found = journal.ending
+    if found is None:
+        return None
+    return {
+        "by_itself_after": "end of day",
+        "application": COMPLETED,
+        "exit_code_0": found.in_order,
+        "seconds_to_completed": _rounded(found.took_s),
+        "stop_records": found.stop_records,
     }
 
 

@@ -13,6 +13,8 @@ APPLICATION = "orders"
 STREAM = "orders"
 TOPIC = "orders"
 PARTITIONS = 3
+END_OF_DAY = b"end of day"
+"""The value of the record that ends a split, by `functions.EndOfDay`."""
 
 TRIGGER_S = 1.0
 """The Parquet query's trigger, as `manifests/app.yaml` has it."""

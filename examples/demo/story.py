@@ -9,15 +9,15 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from demo import journal
 from demo.checkpoint import Checkpoint
-from demo.journal import Change, ChangeKind, Drain, Kill
+from demo.driver import COMPLETED
+from demo.journal import Change, ChangeKind, Drain, Ending, Kill
 from demo.kube import NOT_SEEN
 from demo.producers import COUNT
 from demo.settings import TOPIC
-from demo.stage import Stage, StoryError
+from demo.stage import Stage
 
 AFTER_EDIT = "right after kubectl apply"
 IN_BATCH = "in the middle of a batch"
@@ -203,20 +203,25 @@ class Story:
     def _finish(self) -> None:
         stage = self.stage
         stage.producers.stop()
-        stage.log("story", "the producers stop; the stream reads to the end")
+        stage.driver.may_complete = True
         for last in stage.members:
             self._note_end_offsets(last)
-            ends = stage.producers.ends(last)
-            for query in (stage.parquet, stage.aggregate):
-                stage.wait(f"{last} to be read", partial(_is_read, query, last, ends))
+            stage.producers.end_day(last)
+        sent = time.time()
+        where = " and ".join(stage.members)
+        stage.log("story", f"the producers stop; each partition of {where} gets its end of day, and a record behind it")
+        stage.wait("the job to end by itself", lambda: stage.plane.application_state() == COMPLETED)
         stage.journal.ended = time.time()
         stage.refresh()
-        stage.plane.git.suspend()
-        stage.log("change", "kubectl apply -f git/sparkapplication.yaml: suspended")
-        stage.wait("the driver to end", lambda: stage.driver.pid is None)
-        if not stage.driver.ended_in_order():
-            raise StoryError(f"the driver did not stop in order; log: {stage.driver.log}\n{stage.driver.log_tail()}")
-        stage.log("story", "the driver is stopped, in order this time")
+        queries = {"parquet": stage.parquet, "aggregate": stage.aggregate}
+        stage.journal.ending = ending = Ending(
+            sent=sent,
+            took_s=stage.journal.ended - sent,
+            in_order=stage.driver.ended_in_order(),
+            stop_records={name: query.stop_records(TOPIC) for name, query in queries.items()},
+        )
+        code = "with exit code 0" if ending.in_order else "not in order"
+        stage.log("story", f"the job has ended by itself, {code}; the SparkApplication is {COMPLETED}")
 
     # Git
 
@@ -287,11 +292,6 @@ class Story:
         if self.stage.sink.has(planned):
             return f"batch {planned} was in the sink, but Spark had not committed it"
         return f"batch {planned} was planned, but not in the sink"
-
-
-def _is_read(query: Checkpoint, cluster: str, ends: dict[int, int]) -> bool:
-    at = query.committed_next(cluster, TOPIC)
-    return all(at.get(partition, 0) >= end for partition, end in ends.items())
 
 
 def _left(query: Checkpoint, cluster: str, ends: dict[int, int]) -> int:

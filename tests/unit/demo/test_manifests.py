@@ -7,13 +7,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import yaml
 
 from demo.git import Git
 from demo.kube import NOT_SEEN, rendered, unsafe_reason
-from demo.settings import DISCOVERY_S, TRIGGER_S
+from demo.settings import DISCOVERY_S, END_OF_DAY, TRIGGER_S
 from dynamic_kafka.app.config.loading import load_config
+from dynamic_kafka.executor.evaluation import Evaluation
 from dynamic_kafka.metadata.kubernetes_names import MOUNT_PATH, config_map_name
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.options.durations import parse_duration_ms
@@ -95,10 +97,19 @@ def test_the_role_is_the_one_that_the_manifest_tool_prints(git: Git) -> None:
     assert ours[1]["subjects"][0]["name"] == "orders-driver"
 
 
-def test_suspending_applies_the_application(git: Git, cluster: Cluster) -> None:
-    git.suspend()
-    assert content(git, "sparkapplication.yaml")["spec"]["suspend"] is True
-    assert cluster.calls[-1][-1].endswith("sparkapplication.yaml")
+def test_a_killed_driver_starts_again_and_an_ended_job_does_not(git: Git) -> None:
+    policy = content(git, "sparkapplication.yaml")["spec"]["restartPolicy"]
+    assert policy["type"] == "OnFailure" and policy["onFailureRetries"] > 3
+
+
+def test_the_record_evaluator_ends_splits_at_the_end_of_day(git: Git) -> None:
+    config = load_config(git.folder / "app.yaml")
+    evaluation = Evaluation.of(config.parsed_options(config.sinks[0]), {})
+    assert evaluation is not None
+    mask = evaluation.load().mask
+    assert mask is not None
+    values = pa.array([b'{"sequence": 1}', END_OF_DAY, None], pa.binary())
+    assert mask(pa.record_batch([values], ["value"])).to_pylist() == [False, True, None]
 
 
 def test_a_document_is_read_as_the_operator_renders_it() -> None:

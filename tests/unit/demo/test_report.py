@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from demo.driver import Starts
-from demo.journal import Change, Drain, Journal, Kill, Span
+from demo.journal import Change, Drain, Ending, Journal, Kill, Span
 from demo.page import render
-from demo.proof import Return, prove
+from demo.proof import Return, prove, wrong_ending
 from demo.report import (
     Report,
     as_json,
@@ -55,6 +55,7 @@ def journal(first_records: tuple[float | None, ...] = (1.0, 2.0, 30.0)) -> Journ
         Drain("A", BEGAN + 30, 900, 14.0, 19.0, 70, ["waiting for <orders>"], left=0),
         Drain("B", BEGAN + 60, 0, 11.0, left=0),
     ]
+    story.ending = Ending(BEGAN + 140, 4.25, in_order=True, stop_records={"parquet": {"A": {0: 3}}})
     return story
 
 
@@ -198,8 +199,26 @@ def test_the_json_has_what_its_readers_expect() -> None:
         "waited_for": ["waiting for <orders>"],
     }
     assert found["median_seconds_to_first_record"] == 2.0
+    assert found["ending"] == {
+        "by_itself_after": "end of day",
+        "application": "COMPLETED",
+        "exit_code_0": True,
+        "seconds_to_completed": 4.25,
+        "stop_records": {"parquet": {"A": {"0": 3}}},
+    }
     assert [change["seconds_to_first_record"] for change in found["changes"]] == [1.0, None, 2.0, None, 30.0, None]
     assert found["changes"][0]["at"] == "1970-01-12T13:46:40.000+00:00"
+
+
+def test_a_job_that_ends_elsewhere_or_not_in_order_is_wrong() -> None:
+    ends = {"A": {0: 3}, "C": {0: 9}}
+    assert wrong_ending({"parquet": ends, "aggregate": ends}, ends, in_order=True) == []
+    found = wrong_ending({"parquet": {**ends, "C": {0: 10}}, "aggregate": None}, ends, in_order=False)
+    assert [text.partition(" at ")[0] for text in found] == [
+        "the driver did not end with exit code 0",
+        "the query parquet has ended",
+        "the query aggregate ended before its splits had",
+    ]
 
 
 class Links(HTMLParser):
