@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from dynamic_kafka.errors import ClusterUnreachableError, DynamicKafkaError, PendingRangesError
+from dynamic_kafka.errors import ClusterUnreachableError, DynamicKafkaError, PendingRangesError, StaleCheckpointError
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.amendments import Amendment, Reason
+from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.wording import first_few, tool_command
 
 REMOVED_RANGES_CHOICES = (
@@ -36,6 +37,22 @@ def log_left_out(amendment: Amendment) -> None:
             part,
             _REASON_TEXTS[amendment.reasons[part.split.cluster]],
         )
+
+
+def older_than_state(document: OffsetDocument, state: str, found: str, newest: int) -> StaleCheckpointError:
+    """Return the error that a checkpoint ends before something that the state location holds.
+
+    Args:
+        state: the URI of the state location.
+        found: what it holds, of the document `newest`.
+    """
+    return StaleCheckpointError(
+        f"the checkpoint ends at document {document.number} of query {document.query}, but {state} holds {found} of"
+        f" document {newest}: the checkpoint was restored from a backup and is older than the progress of this query."
+        " Restore the newer checkpoint, start with a new one, or set allowOldCheckpoint=true to continue and read the"
+        " later records again. Do not set it with a file sink: it skips the batches that it already has by their"
+        " number, new records included"
+    )
 
 
 def refusal_of(amendment: Amendment, options: SourceOptions, *, is_recorded: bool) -> DynamicKafkaError | None:

@@ -41,7 +41,7 @@ def make_tasks(
             "option 'recordEvaluator' cannot record where splits end in a batch that version 1 has planned: run the"
             " query once without this option, until that batch is done"
         )
-    reports = BatchReports(location, document.query, fingerprint(document)) if location else None
+    reports = BatchReports(location, document.query, fingerprint(document), document.number) if location else None
     current = current_ids(document, observation)
     shared: dict[str, tuple[str, ClusterClient, frozenset[str], str | None]] = {}
     tasks = []

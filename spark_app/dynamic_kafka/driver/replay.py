@@ -16,7 +16,7 @@ import re
 import time
 from collections.abc import Callable, Iterable
 
-from dynamic_kafka.driver.amendment_refusal import log_left_out, refusal_of
+from dynamic_kafka.driver.amendment_refusal import log_left_out, older_than_state, refusal_of
 from dynamic_kafka.driver.changed_topics import Absent, ChangedTopics
 from dynamic_kafka.driver.driver_log import log_restored
 from dynamic_kafka.driver.incarnation import Incarnation
@@ -25,7 +25,6 @@ from dynamic_kafka.errors import (
     ClusterUnreachableError,
     DynamicKafkaError,
     IdentityError,
-    StaleCheckpointError,
 )
 from dynamic_kafka.executor.state_folder import TOPIC_ID, Seen
 from dynamic_kafka.options import SourceOptions
@@ -92,23 +91,21 @@ class Replays:
 
         Raises:
             StateMismatchError: the state location does not hold the query's state.
-            StaleCheckpointError: an amendment belongs to a later batch than the last of the checkpoint.
+            StaleCheckpointError: an amendment or a report belongs to a later batch than the last of the checkpoint.
         """
         self.is_restored = True
         log_restored(document)
+        if self._state is not None and document.query and not self._options.allow_old_checkpoint:
+            newest = self._state.newest_report(document.query, but=(document.previous, fingerprint(document)))
+            if newest > document.number:
+                raise older_than_state(document, self._state.uri, "a report of an executor", newest)
         self._take(document, self.incarnation.load(document))
 
     def _take(self, document: OffsetDocument, found: list[Amendment]) -> None:
         later = [amendment for amendment in found if amendment.number > document.number]
         if later and self._state is not None and not self._options.allow_old_checkpoint:
             newest = max(amendment.number for amendment in later)
-            raise StaleCheckpointError(
-                f"the checkpoint ends at document {document.number} of query {document.query}, but {self._state.uri}"
-                f" holds an amendment of document {newest}: the checkpoint was restored from a backup and is older"
-                " than the progress of this query. Restore the newer checkpoint, start with a new one, or set"
-                " allowOldCheckpoint=true to continue and read the later records again. Do not set it with a file sink:"
-                " it skips the batches that it already has by their number, new records included"
-            )
+            raise older_than_state(document, self._state.uri, "an amendment", newest)
         self.amendments = Amendments(amendment for amendment in found if amendment.number <= document.number)
         self._later_amendments = later
         self._reports(document)

@@ -149,6 +149,24 @@ class StateLocation(StateFolder):
         """Return where executors have ended splits in the batch that ends with a document."""
         return stop_records_in(self.seen(end.query, fingerprint(end))) if end.query else []
 
+    def newest_report(self, query: str, but: Collection[str]) -> int:
+        """Return the number of the newest document with a report of an executor; 0 if none has one.
+
+        Reports of an earlier release have no number. All reports about a batch have the same, so one of each is read.
+
+        Args:
+            but: the batches to leave out, by the fingerprints of their end documents.
+        """
+        newest = 0
+        for batch in self.list_folders(f"{query}/seen"):
+            folder = f"{query}/seen/{batch}"
+            if batch in but or not (files := self.list_folder(folder)):
+                continue
+            for name, wire in self.read_folder(folder, [files[-1].name]).items():
+                with self.explain_damage(f"{folder}/{name}"):
+                    newest = max(newest, int(wire.get("number", 0)))
+        return newest
+
     def drivers(self, query: str) -> list[str]:
         """Return the drivers that have started on the query's checkpoint, the newest last."""
         return [file.name.removesuffix(".json") for file in self.list_folder(f"{query}/drivers")]

@@ -26,15 +26,18 @@ class BatchReports:
     Attributes:
         location: the `stateLocation`.
         batch: fingerprint of the batch's end document.
+        number: number of that document. A report of a later one than the last of a checkpoint shows that the checkpoint
+            is an old one.
     """
 
     location: str
     query: str
     batch: str
+    number: int
 
     def save(self, kind: str, split: Split, content: Mapping[str, Any]) -> None:
         """Make a report durable, as `StateFolder.save_seen` does. Raises as `stop_record`."""
-        self._folder().save_seen(self.query, self.batch, kind, split, content)
+        self._save(kind, split, content, replace=True)
 
     def save_stop_record(self, split: Split, offset: int, topic_id: str | None) -> None:
         """Make durable where the split has ended; an attempt that has reported another offset wins.
@@ -42,8 +45,11 @@ class BatchReports:
         In an object store, two attempts that report at the same moment may both find nothing: then the last one wins.
         Raises as `stop_record`.
         """
-        content = {"offset": offset, "topicId": topic_id}
-        self._folder().save_seen(self.query, self.batch, STOP_RECORD, split, content, replace=False)
+        self._save(STOP_RECORD, split, {"offset": offset, "topicId": topic_id}, replace=False)
+
+    def _save(self, kind: str, split: Split, content: Mapping[str, Any], *, replace: bool) -> None:
+        wire = {"number": self.number, **content}
+        self._folder().save_seen(self.query, self.batch, kind, split, wire, replace=replace)
 
     def stop_record(self, split: Split) -> int | None:
         """Return where an attempt has ended the split in this batch, None if none has.

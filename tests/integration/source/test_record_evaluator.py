@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dynamic_kafka import Record, cause_of, register, stop_when_finished
-from dynamic_kafka.errors import DataLossError, OptionError, RecordEvaluationError
+from dynamic_kafka.errors import DataLossError, OptionError, RecordEvaluationError, StaleCheckpointError
 from dynamic_kafka.executor import range_reader
 from dynamic_kafka.kafka.groups import GroupClient
 from dynamic_kafka.planning.codec import fingerprint
@@ -184,6 +184,24 @@ def test_commits_do_not_pass_the_stop_record(run: SourceRun, brokers: Brokers, o
     group = GroupClient("a", f"g-{orders}", brokers.a.client_properties(), deadline_s=20)
     run.until(lambda: bool(group.committed([(orders, 0)])), "a commit")
     assert group.committed([(orders, 0)])[orders, 0][0] == 7
+
+
+def test_a_checkpoint_from_before_a_stop_record_is_refused(run: SourceRun, brokers: Brokers, orders: str) -> None:
+    wanted = produce("a", brokers.a, orders, 3) + produce("b", brokers.b, orders, 2)
+    run.until_rows(wanted)
+    backup = list(run.offsets)
+    more = produce("a", brokers.a, orders, 4)
+    brokers.a.produce(orders, [END, "late"])
+    run.until_rows(wanted + more)
+
+    run.offsets, run.commits = backup, len(backup)
+    run.restart()
+    with pytest.raises(StaleCheckpointError, match="a report of an executor of document"):
+        run.batch()
+    run.delivered = {number: rows for number, rows in run.delivered.items() if number < len(backup)}
+    run.restart(allowOldCheckpoint="true")
+    run.until_rows(wanted + more)
+    run.until(lambda: run.batch() or end_of(run)[0]["a"] == {0: 7}, "the stop record")
 
 
 # -- through Spark -----------------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ def task(tmp_path: Path) -> ReadTask:
         include_headers=False,
         fail_on_data_loss=True,
         topic_id="id",
-        reports=BatchReports(str(tmp_path), "q", "batch"),
+        reports=BatchReports(str(tmp_path), "q", "batch", 3),
     )
 
 
@@ -84,7 +84,7 @@ def reported(task: ReadTask) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("end", [4, 5, 6, 7, 8])
 def test_nothing_from_the_stop_record_on_is_read(task: ReadTask, end: int, rows: int) -> None:
     assert attempt(task, end, rows=rows) == list(range(4, end))
-    assert reported(task) == [{"version": 1, "split": list(SPLIT), "offset": end, "topicId": "id"}]
+    assert reported(task) == [{"version": 1, "number": 3, "split": list(SPLIT), "offset": end, "topicId": "id"}]
 
 
 def test_without_a_stop_record_nothing_is_reported(task: ReadTask) -> None:
@@ -158,7 +158,7 @@ def test_a_write_that_did_not_end_is_no_report(task: ReadTask, tmp_path: Path) -
 
 
 def test_executors_without_the_drivers_files_are_refused(task: ReadTask, tmp_path: Path) -> None:
-    elsewhere = replace(task, reports=BatchReports(str(tmp_path / "own"), "q", "batch"))
+    elsewhere = replace(task, reports=BatchReports(str(tmp_path / "own"), "q", "batch", 3))
     with pytest.raises(OptionError, match="but the driver's files are not in that folder on this host"):
         attempt(elsewhere, 6)
 

@@ -95,7 +95,7 @@ def task(planned: str | None = "old", *, fail: bool = True, reports: BatchReport
 def reports(tmp_path: Path) -> BatchReports:
     """The state location of a query that a driver has begun."""
     StateFolder(str(tmp_path)).write("q/state/x.json", {"version": 1})
-    return BatchReports(str(tmp_path), "q", "bb")
+    return BatchReports(str(tmp_path), "q", "bb", 3)
 
 
 def seen(reports: BatchReports) -> list[Any]:
@@ -194,6 +194,6 @@ def test_rows_without_an_answer_do_not_count(world: World) -> None:
 
 def test_executors_need_the_drivers_state_location(world: World, tmp_path: Path) -> None:
     world.answers = [NEW]
-    elsewhere = BatchReports(str(tmp_path / "mine"), "q", "bb")
+    elsewhere = BatchReports(str(tmp_path / "mine"), "q", "bb", 3)
     with pytest.raises(OptionError, match="name a folder that the driver and all executors share"):
         world.read(task(fail=False, reports=elsewhere), "rows")

@@ -103,7 +103,7 @@ def test_a_verdict_that_cannot_be_written_hides_no_error(
 
 
 def test_an_executor_without_the_drivers_files_writes_none(world: World, tmp_path: Path) -> None:
-    elsewhere = BatchReports(str(tmp_path / "mine"), "q", "bb")
+    elsewhere = BatchReports(str(tmp_path / "mine"), "q", "bb", 3)
     world.answers = [NEW]
     with pytest.raises(TopicIntegrityError):
         world.read(checked(reports=elsewhere), "rows")

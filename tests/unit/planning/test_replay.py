@@ -17,6 +17,7 @@ from dynamic_kafka.errors import (
     PendingRangesError,
     StaleCheckpointError,
 )
+from dynamic_kafka.executor.state_folder import STOP_RECORD
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning import renames
@@ -337,6 +338,17 @@ def test_a_checkpoint_older_than_its_amendments_is_refused() -> None:
     state = MemoryState()
     restarted(state, observation({"east": ("t", "u")})).ranges(START, END)
     with pytest.raises(StaleCheckpointError, match=r"ends at document 1 .*amendment of document 2.*allowOldCheckpoint"):
+        Replays(OPTIONS, state, lambda _: observation()).restore(START)
+    Replays(replace(OPTIONS, allow_old_checkpoint=True), state, lambda _: observation()).restore(START)
+
+
+def test_a_checkpoint_older_than_a_stop_record_is_refused() -> None:
+    state = MemoryState()
+    split, report = Split("east", "t", 0), {"offset": 7, "topicId": "id"}
+    state.save_seen("q", fingerprint(END), STOP_RECORD, split, {"number": END.number, **report})
+    state.save_seen("q", "of an earlier release", STOP_RECORD, split, report)
+    Replays(OPTIONS, state, lambda _: observation()).restore(END)
+    with pytest.raises(StaleCheckpointError, match=r"ends at document 1 .*report of an executor of document 2"):
         Replays(OPTIONS, state, lambda _: observation()).restore(START)
     Replays(replace(OPTIONS, allow_old_checkpoint=True), state, lambda _: observation()).restore(START)
 
