@@ -57,9 +57,11 @@ def produce_days(brokers: Brokers, orders: str) -> Rows:
 # -- without Spark, with a crash at each step --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["is_end", "EndMask"])
-def test_rows_and_state_end_at_the_records(run: SourceRun, brokers: Brokers, orders: str, name: str) -> None:
-    run.configure(recordEvaluator=f"{MODULE}:{name}")
+@pytest.mark.parametrize("more", [{}, {"recordEvaluator": f"{MODULE}:EndMask"}, {"maxOffsetsPerTrigger": "3"}])
+def test_rows_and_state_end_at_the_records(
+    run: SourceRun, brokers: Brokers, orders: str, more: dict[str, object]
+) -> None:
+    run.configure(**more)
     wanted = produce_days(brokers, orders)
     run.until_rows(wanted)
     assert end_of(run) == ({"a": {0: 7}, "b": {0: 2}}, {"a": {0: 7}, "b": {0: 2}})
