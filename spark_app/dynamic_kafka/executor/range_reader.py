@@ -115,7 +115,9 @@ class _RangeReader:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the records of the range in batches of rows."""
         for messages in self.fetched():
-            yield to_batch(messages, self.schema, self.task.part.split, self.task.stream)
+            batch = to_batch(messages, self.schema, self.task.part.split, self.task.stream)
+            del messages  # or they would stay in memory while the next ones are fetched
+            yield batch
 
     def fetched(self) -> Iterator[list[Message]]:
         """Yield the records of the range in lists; one is full with `MAX_ROWS` or `MAX_BYTES`."""

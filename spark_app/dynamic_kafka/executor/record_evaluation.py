@@ -45,10 +45,11 @@ class StopSearch:
         for messages in fetched:
             batch = to_batch(messages, schema, split, stream)
             end = self._evaluator.first_end(messages, batch, split, stream)
+            self.found = messages[end].offset() if end is not None else None
+            del messages  # or they would stay in memory while the next ones are fetched
             if end is None:
                 yield batch
                 continue
-            self.found = messages[end].offset()
             if end > 0:
                 yield batch.slice(0, end)
             return
