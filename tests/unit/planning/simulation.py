@@ -707,7 +707,9 @@ class Simulation:
         planned = end.topic(part.split.cluster, part.split.topic)
         assert planned is not None
 
-        reports = SimulatedReports("memory", end.query, fingerprint(end), end.number, self.state, not self.verdicts_are_lost)
+        reports = SimulatedReports(
+            "memory", end.query, fingerprint(end), end.number, self.state, not self.verdicts_are_lost
+        )
         task = ReadTask(
             part,
             "s",
