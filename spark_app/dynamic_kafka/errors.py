@@ -19,9 +19,12 @@
     ├── RecordEvaluationError          a user's record evaluator or deserialiser fails for a record
     ├── GroupInUseError                another query commits to this consumer group
     ├── DriverReplacedError            another driver has started on this checkpoint since
+    ├── MissingInternalTopicError      an internal topic of the application is missing, or was re-created
+    ├── MisconfiguredInternalTopicError  internal topics differ from their declarations; names each deviation
     └── ClusterError                   a Kafka cluster failed; names the cluster
         ├── ClusterUnreachableError    no answer within the deadline
         ├── ClusterRefusedError        the login or the certificate is refused, or no client can be made
+        ├── MissingSourceTopicError    a topic that metadata names does not exist
         ├── ReadTimeoutError           a range that is being read made no progress for `readTimeout`
         └── UnknownTopicError          a topic or partition does not exist (defined in `kafka/errors.py`)
 
@@ -129,6 +132,14 @@ class DriverReplacedError(DynamicKafkaError):
     """Another driver has started on this checkpoint since, or may have: this one may decide nothing any more."""
 
 
+class MissingInternalTopicError(DynamicKafkaError):
+    """An internal topic of the application is missing, or was deleted and made again."""
+
+
+class MisconfiguredInternalTopicError(DynamicKafkaError):
+    """Internal topics of the application differ from their declarations. The message lists each deviation."""
+
+
 class ClusterError(DynamicKafkaError):
     """A Kafka cluster failed to answer, or answered with an error. `cluster` is the user's id for it."""
 
@@ -159,6 +170,12 @@ class ClusterRefusedError(ClusterError):
     code = "CLUSTER_REFUSED"
 
 
+class MissingSourceTopicError(ClusterError):
+    """A topic that metadata names does not exist on its cluster."""
+
+    code = "MISSING_SOURCE_TOPIC"
+
+
 class ReadTimeoutError(ClusterError):
     """A range that is being read made no progress for `readTimeout`."""
 
@@ -176,7 +193,9 @@ class ErrorCode:
     def find(cls, text: str) -> ErrorCode | None:
         """Return the first code in `text`, or None. Cluster ids have no spaces or brackets, so the match is exact."""
         found = re.search(
-            r"\[(CLUSTER_ERROR|CLUSTER_UNREACHABLE|CLUSTER_REFUSED|READ_TIMEOUT) cluster=([^\]\s]+)\]", text
+            r"\[(CLUSTER_ERROR|CLUSTER_UNREACHABLE|CLUSTER_REFUSED|MISSING_SOURCE_TOPIC|READ_TIMEOUT)"
+            r" cluster=([^\]\s]+)\]",
+            text,
         )
         return cls(found.group(1), found.group(2)) if found else None
 

@@ -113,9 +113,12 @@ def test_the_errors_are_pinned() -> None:
         "TopicIntegrityError": "DynamicKafkaError",
         "GroupInUseError": "DynamicKafkaError",
         "DriverReplacedError": "DynamicKafkaError",
+        "MissingInternalTopicError": "DynamicKafkaError",
+        "MisconfiguredInternalTopicError": "DynamicKafkaError",
         "ClusterError": "DynamicKafkaError",
         "ClusterUnreachableError": "ClusterError",
         "ClusterRefusedError": "ClusterError",
+        "MissingSourceTopicError": "ClusterError",
         "ReadTimeoutError": "ClusterError",
     }
 

@@ -31,6 +31,8 @@ COMMANDS: Mapping[str, str] = {
     "import-checkpoint": "dynamic_kafka.app.tools.import_checkpoint",
     "accept": "dynamic_kafka.app.tools.accept",
     "abandon": "dynamic_kafka.app.tools.abandon",
+    "init": "dynamic_kafka.app.tools.init",
+    "restore-offsets": "dynamic_kafka.app.tools.restore_offsets",
     "manifest": "dynamic_kafka.app.tools.manifest",
 }
 """The module of each command."""

@@ -41,6 +41,12 @@ class ExitCode(IntEnum):
     """Stopped as asked, but not within `gracePeriod`: the next start repeats the running batch."""
     TOPIC_INTEGRITY = 9
     """A topic was deleted or re-created, and its id is checked: no later start reads before a person accepts that."""
+    MISSING_SOURCE_TOPIC = 10
+    """A topic that metadata names does not exist."""
+    MISSING_INTERNAL_TOPIC = 11
+    """An internal topic is missing or was re-created: `init` makes it."""
+    MISCONFIGURED_INTERNAL_TOPIC = 12
+    """An internal topic is not as `app.yaml` declares it."""
     INTERRUPTED = 130
     """Interrupted from the keyboard while a tool ran."""
     PIPE_CLOSED = 141
@@ -59,11 +65,17 @@ CODES: Mapping[type[DynamicKafkaError], ExitCode] = {
     errors.RecordEvaluationError: ExitCode.QUERY,
     errors.GroupInUseError: ExitCode.GROUP_IN_USE,
     errors.DriverReplacedError: ExitCode.REFUSED,
+    errors.MissingInternalTopicError: ExitCode.MISSING_INTERNAL_TOPIC,
+    errors.MisconfiguredInternalTopicError: ExitCode.MISCONFIGURED_INTERNAL_TOPIC,
     errors.ClusterRefusedError: ExitCode.REFUSED,
+    errors.MissingSourceTopicError: ExitCode.MISSING_SOURCE_TOPIC,
     errors.ClusterError: ExitCode.CLUSTER,
     errors.DynamicKafkaError: ExitCode.QUERY,
 }
 """The code of each class of errors. A derived class without an entry has the code of its base."""
+
+_BY_ERROR_CODE = {kind.code: CODES[kind] for kind in (errors.ClusterRefusedError, errors.MissingSourceTopicError)}
+"""The exit codes of the clusters' errors that have one of their own, by the code in brackets."""
 
 _CONCURRENT = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming queries are concurrently using")
 """Spark's messages when another driver has written to the log of a checkpoint."""
@@ -122,7 +134,7 @@ def code_of_text(text: str) -> ExitCode:
     found = ErrorCode.find(text)
     if found is None:
         return ExitCode.QUERY
-    return ExitCode.REFUSED if found.code == errors.ClusterRefusedError.code else ExitCode.CLUSTER
+    return _BY_ERROR_CODE.get(found.code, ExitCode.CLUSTER)
 
 
 def reason_in(text: str, checkpoint: str | None = None) -> str:

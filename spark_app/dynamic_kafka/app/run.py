@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.app.exit_codes import ExitCode
+from dynamic_kafka.app.internal_topics.at_work import InternalTopicsAtWork
 from dynamic_kafka.app.kubernetes.pod import own_pod
 from dynamic_kafka.app.outcome import Outcome
-from dynamic_kafka.app.query.session import refuse_connect, start_session
+from dynamic_kafka.app.query.session import refuse_connect, start_session, stop_session
 from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.query.start_checks import check_start
 from dynamic_kafka.app.query.stop_request import StopRequest
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from dynamic_kafka.metadata.discovery import MetadataDiscovery
 
 HELP = "run the application that a file describes, until it ends, fails or is stopped"
-SPARK_STOP_S = 15.0
-"""How long Spark may take to stop once its queries have ended."""
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
             if not _wait_for_metadata(discovery, stop, config):
                 outcome = Outcome(ExitCode.DONE, stop.reason)
                 return outcome.code
+            telemetry.internal.start()
             telemetry.start(live=live)
             spark = start_session(config, live=live)
             outcome = _supervise(spark, telemetry, stop)
@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(outcome.trace or outcome.reason, file=sys.stderr)
         return outcome.code
     finally:
-        stopped = spark is None or _stop_spark(spark)
+        stopped = spark is None or stop_session(spark)
         outcome.report()
         stop.ended(outcome.code)
         if not stopped or outcome.code == ExitCode.GRACE_EXCEEDED:
@@ -135,14 +135,15 @@ def _supervise(spark: SparkSession, telemetry: Telemetry, stop: StopRequest) -> 
     with contextlib.ExitStack() as resources:
         read_reports = telemetry.receive(spark, resources)
         telemetry.report(spark, resources)
+        config, discovery, internal = telemetry.config, telemetry.discovery, telemetry.internal
         supervisor = Supervisor(
-            spark, telemetry.config, telemetry.discovery, telemetry.board, stop, read_reports=read_reports
+            spark, config, discovery, telemetry.board, stop, read_reports=read_reports, internal=internal
         )
         return Outcome(supervisor.run(), supervisor.reason)
 
 
 class Telemetry:
-    """The metrics, the live table and the reports to the operator, and the lag prober that they need.
+    """The metrics, the live table, the reports to the operator and the internal topics, and the lag prober.
 
     The constructor opens the port of the metrics, so a port that is taken is reported before Spark starts.
 
@@ -153,6 +154,8 @@ class Telemetry:
 
     def __init__(self, config: AppConfig, discovery: MetadataDiscovery, resources: contextlib.ExitStack) -> None:
         self.config, self.discovery = config, discovery
+        self.internal = InternalTopicsAtWork(config, lambda: discovery.current().subscription)
+        resources.callback(self.internal.stop)
         self.board = StatusBoard([sink.name for sink in config.sinks])
         self._resources = resources
         self._drains = DrainTracker()
@@ -175,6 +178,7 @@ class Telemetry:
             reads=counts.of,
             named=self._prober.named,
             unreachable=self._prober.unreachable,
+            lost_topics=self.internal.lost,
         )
         try:
             self._resources.callback(serve_metrics(collector, metrics.port, metrics.host))
@@ -249,18 +253,3 @@ def _stop_on_request(stop: StopRequest, discovery: MetadataDiscovery) -> None:
     # Spark's start may take a minute, and ends before the request is followed.
     log.info("%s: will stop; if Spark is starting, as soon as it is up", stop.reason)
     discovery.stop()
-
-
-def _stop_spark(spark: SparkSession) -> bool:
-    """Stop Spark and return whether it has stopped in time."""
-
-    def end() -> None:
-        try:
-            spark.stop()
-        except Exception as error:
-            log.debug("the JVM had already ended: %s", type(error).__name__)
-
-    thread = threading.Thread(target=end, name="stop-spark", daemon=True)
-    thread.start()
-    thread.join(SPARK_STOP_S)
-    return not thread.is_alive()

@@ -11,15 +11,16 @@ import functools
 import logging
 from collections.abc import Mapping
 
-from dynamic_kafka.errors import DynamicKafkaError
+from dynamic_kafka.errors import ClusterUnreachableError, DynamicKafkaError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.config import ClusterClient, admin_config, config_digest, consumer_config
 from dynamic_kafka.kafka.config_checks import check_client
-from dynamic_kafka.kafka.probe import ClusterProbe, ObservationRequest
+from dynamic_kafka.kafka.probe import ClusterProbe, ObservationRequest, collect_observations
 from dynamic_kafka.kafka.retries import LONGEST_CALL_S
 from dynamic_kafka.metadata.services.service import StaticMetadataService
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
+from dynamic_kafka.planning.observation import ClusterObservation
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +64,29 @@ def request_of(
     assigned = options.single.assign if options.single else None
     topics = tuple(sorted(subscription.clusters[cluster].topics))
     return ObservationRequest(topics, assigned, earliest=earliest, describe=describe, high=high)
+
+
+def observe_all(
+    options: SourceOptions, subscription: Subscription, *, earliest: bool = False, timeout_s: float | None = None
+) -> tuple[dict[str, ClusterObservation], dict[str, DynamicKafkaError]]:
+    """Ask all clusters of a subscription once, with clients of their own; return the answers and the failures.
+
+    Args:
+        timeout_s: seconds to wait for all; None waits until each has answered or failed.
+    """
+    probes = ClusterProbes(options)
+    try:
+        made, broken = probes.for_subscription(subscription)
+        pending = {
+            cluster: probe.observe(functools.partial(request_of, options, subscription, cluster, earliest=earliest))
+            for cluster, probe in made.items()
+        }
+        answers, failures = collect_observations(pending, timeout_s=timeout_s)
+    finally:
+        probes.close()
+    late = made.keys() - answers.keys() - failures.keys()
+    unanswered = {name: ClusterUnreachableError(name, f"no answer within {timeout_s:g} s") for name in late}
+    return answers, {**unanswered, **failures, **broken}
 
 
 class ClusterProbes:

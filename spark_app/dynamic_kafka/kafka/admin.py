@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AclOperation, AdminClient, ClusterMetadata
+from confluent_kafka.admin import AclOperation, AdminClient, ClusterMetadata, TopicDescription
 
 from dynamic_kafka.errors import ClusterError, ClusterRefusedError, ClusterUnreachableError
 from dynamic_kafka.kafka.background import drop_in_background, quiet_logger
@@ -104,8 +104,17 @@ class ClusterAdmin:
             {topic: (topic id or None, partitions)}, and the topics that the cluster's own list lacks. A topic that is
             unknown but in that list is being created or moved: it is in neither result.
         """
+        described, absent = self._described_topics(topics)
+        found = {
+            name: (id_of(topic), sorted(partition.id for partition in topic.partitions))
+            for name, topic in described.items()
+        }
+        return found, absent
+
+    def _described_topics(self, topics: Iterable[str]) -> tuple[dict[str, TopicDescription], frozenset[str]]:
+        """Return the descriptions of topics, and the absent ones, as `describe_topics` does."""
         names = list(topics)
-        found: dict[str, tuple[str | None, list[int]]] = {}
+        found: dict[str, TopicDescription] = {}
         unknown: set[str] = set()
         if not names:
             return found, frozenset()
@@ -113,19 +122,13 @@ class ClusterAdmin:
         futures = self._client.describe_topics(TopicCollection(names), request_timeout=self.deadline_s)
         for name, future in futures.items():
             try:
-                described = future.result(timeout=max(0.0, deadline - time.monotonic()) + 1)
+                found[name] = future.result(timeout=max(0.0, deadline - time.monotonic()) + 1)
             except Exception as raised:
                 error = kafka_error_of(raised)
                 unknown_here = error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
                 if not unknown_here and not is_transient(raised):
                     raise self._translated(f"describe topic {name!r}", raised) from None
                 unknown.add(name)
-                continue
-            topic_id = str(described.topic_id)
-            found[name] = (
-                None if topic_id == NO_TOPIC_ID else topic_id,
-                sorted(partition.id for partition in described.partitions),
-            )
         return found, frozenset(unknown - self.list_topics()) if unknown else frozenset()
 
     def unreadable(self, topics: Iterable[str]) -> list[str]:
@@ -283,6 +286,12 @@ class ClusterAdmin:
 def _address(host: str | None, port: int | None) -> str:
     """Return the address of a broker as a client's property."""
     return f"[{host}]:{port}" if ":" in (host or "") else f"{host}:{port}"
+
+
+def id_of(topic: TopicDescription) -> str | None:
+    """Return the id of a described topic; None if the broker reports none."""
+    topic_id = str(topic.topic_id)
+    return None if topic_id == NO_TOPIC_ID else topic_id
 
 
 def _names(listed: ClusterMetadata) -> set[str]:

@@ -215,6 +215,11 @@ def admin_config(cluster: str, properties: Mapping[str, str]) -> dict[str, str]:
     return {**defaults, **kept, "allow.auto.create.topics": "false"}
 
 
+def producer_config(cluster: str, properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the configuration of a producer for the application's own topics, which it must not create by itself."""
+    return {**admin_config(cluster, properties), "enable.idempotence": "true"}
+
+
 def config_digest(config: Mapping[str, object]) -> str:
     """Return a digest of a configuration and of the identity of the files that it names.
 

@@ -38,7 +38,6 @@ IGNORED_OPTIONS = (
 """Options of Spark's source that are accepted without effect, each with the reason."""
 
 FUTURE_OPTIONS = (
-    Option("internalTopicsSetup", "text", "", aliases=("internal.topics.setup",)),
     Option("watermarkMode", "text", ""),
     Option("watermarkAlignmentMaxDrift", "text", ""),
     Option("timeCharacteristic", "text", ""),

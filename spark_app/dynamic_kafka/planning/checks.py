@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dynamic_kafka.errors import ClusterError, DynamicKafkaError, IdentityError
+from dynamic_kafka.errors import ClusterError, DynamicKafkaError, IdentityError, MissingSourceTopicError
 from dynamic_kafka.planning.identity import AcceptedIdentity, identity_problems, is_another, saved_identity, unconfirmed
 from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.planning.plan_input import PlanInput
@@ -128,7 +128,7 @@ def _check_topics(given: PlanInput, progress: OffsetDocument, cluster: str, answ
     if absent and (cluster not in given.read_before or given.new_revision):
         topics = ", ".join(map(repr, absent))
         text = f"has no topic {topics}: create it, or remove it from the stream"
-        raise RevisionRejectedError(ClusterError(cluster, text))
+        raise RevisionRejectedError(MissingSourceTopicError(cluster, text))
     undescribed = sorted(set(wanted.topics) - answer.topics.keys() - answer.missing)
     if undescribed and given.logged.is_initial:
         _refuse_undescribed(given, cluster, undescribed[0])

@@ -198,7 +198,7 @@ def test_an_awaited_cluster_without_the_topic_is_rejected(
     new.resume()
     run.until(lambda: "rejected" in run.report(), "the rejection")
 
-    assert f"[CLUSTER_ERROR cluster=new] has no topic '{orders}-mistyped'" in run.report()["rejected"]
+    assert f"[MISSING_SOURCE_TOPIC cluster=new] has no topic '{orders}-mistyped'" in run.report()["rejected"]
     assert "neverReached" not in run.report()
     run.until_rows(wanted + produce("a", brokers.a, orders, 2))
 

@@ -59,7 +59,7 @@ def test_a_topic_that_does_not_exist_fails_the_start(brokers: Brokers, orders: s
         with pytest.raises(ClusterError) as refused:
             run.batch()
 
-        message = f"[CLUSTER_ERROR cluster=a] has no topic '{absent}': create it, or remove it from the stream"
+        message = f"[MISSING_SOURCE_TOPIC cluster=a] has no topic '{absent}': create it, or remove it from the stream"
         assert message in str(refused.value)
         assert (run.offsets, run.rows()) == ([], Rows())
 

@@ -37,6 +37,7 @@ def committed() -> list[int | None]:
 @pytest.fixture
 def query(tmp_path: Path, committed: list[int | None]) -> SinkQuery:
     made = SinkQuery.__new__(SinkQuery)
+    made._changelog = None
     made._progress, made._first_numbers = {}, {}
     options = SimpleNamespace(state_location=str(tmp_path / "state"), record_evaluator=None)
     made.options = options  # type: ignore[assignment]

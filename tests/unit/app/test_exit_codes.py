@@ -44,6 +44,9 @@ dynamic_kafka.errors.{name}: {message}
         (errors.ReadTimeoutError("east", "x"), 5),
         (errors.ClusterRefusedError("east", "x"), 4),
         (errors.GroupInUseError("x"), 7),
+        (errors.MissingSourceTopicError("east", "x"), 10),
+        (errors.MissingInternalTopicError("x"), 11),
+        (errors.MisconfiguredInternalTopicError("x"), 12),
     ],
 )
 def test_an_error_has_its_code_as_itself_and_as_text(error: errors.DynamicKafkaError, code: int) -> None:
@@ -56,6 +59,7 @@ def test_an_error_has_its_code_as_itself_and_as_text(error: errors.DynamicKafkaE
 def test_a_cluster_code_is_enough_where_the_class_name_is_lost() -> None:
     assert code_of_text("Task failed: [READ_TIMEOUT cluster=east] no progress for 30 s") == ExitCode.CLUSTER
     assert code_of_text("Task failed: [CLUSTER_REFUSED cluster=east] the login") == ExitCode.REFUSED
+    assert code_of_text("failed: [MISSING_SOURCE_TOPIC cluster=east] no") == ExitCode.MISSING_SOURCE_TOPIC
 
 
 def test_an_error_counts_rather_than_its_cause() -> None:

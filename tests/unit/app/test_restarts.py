@@ -68,7 +68,7 @@ def test_the_end_does_not_wait_for_the_cluster_that_caused_it() -> None:
     supervisor: Any = Supervisor.__new__(Supervisor)
     supervisor._config = SimpleNamespace(file=SimpleNamespace(grace_period=30_000))
     supervisor._stop, supervisor._queries = StopRequest(), {"lake": each}
-    supervisor._board = StatusBoard(["lake"])
+    supervisor._board, supervisor._internal = StatusBoard(["lake"]), None
     supervisor.reason = f"ReadTimeoutError: {ReadTimeoutError('east', 'no progress')}"
     assert supervisor._end(ExitCode.CLUSTER) == ExitCode.CLUSTER
     assert waited == [["east"]]

@@ -18,6 +18,7 @@ def query(tmp_path: Path) -> SinkQuery:
     (tmp_path / "lake").mkdir()
     (tmp_path / "lake" / "commits").write_text("no folder")
     made = SinkQuery.__new__(SinkQuery)
+    made._changelog = None
     config: Any = SimpleNamespace(checkpoint_of=lambda sink: str(tmp_path / sink.name))
     sink: Any = SimpleNamespace(name="lake")
     committer: Any = SimpleNamespace(commit=lambda document: pytest.fail("there is nothing to commit"))

@@ -19,7 +19,10 @@ FLAGS = {
     "import-checkpoint": "--cluster --source --after-pending -o --output --state-location",
     "accept": "--sink --source --state-location --identity --data-loss --topic --state --yes",
     "abandon": "--sink --source --state-location --yes --stopped --undelivered",
-    "manifest": "--for --name --namespace --secret --stream --service-account",
+    "init": "--setup-repartition-topics-if-incomplete --setup-changelog-topics-if-incomplete"
+    " --setup-all-topics-if-incomplete --dry-run --timeout --skip-source-topics",
+    "restore-offsets": "--sink --source --from --leave-out --json",
+    "manifest": "--for --name --namespace --secret --stream --service-account --init --image --config-map",
 }
 """The flags of each command."""
 PAGE = (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")

@@ -98,7 +98,7 @@ def test_an_unknown_option_without_a_near_one_is_refused() -> None:
     assert "docs/options.md" in refusal(FROM_FILE, {"zzzzzz": "1"})
 
 
-@pytest.mark.parametrize("key", ["internalTopicsSetup", "internal.topics.setup", "watermarkMode", "idletimeout"])
+@pytest.mark.parametrize("key", ["watermarkMode", "watermarkalignmentmaxdrift", "idletimeout"])
 def test_options_of_later_versions_are_refused_as_such(key: str) -> None:
     assert f"'{key}' is known but not in this version" in refusal(FROM_FILE, {key: "true"})
 

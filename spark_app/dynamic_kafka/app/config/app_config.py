@@ -65,6 +65,15 @@ class AppConfig:
         """Return the checkpoint of a sink's query: `<checkpoint>/<sink name>`."""
         return f"{self.checkpoint}/{sink.name}"
 
+    @property
+    def state_location(self) -> str:
+        """Return the folder of the application's own state: the option `stateLocation`, or one beside its checkpoints.
+
+        Its sinks have theirs in the same option, or within their checkpoints.
+        """
+        given = (value for key, value in self.file.options.items() if key.lower() == "statelocation")
+        return next(given, f"{self.checkpoint}/{STATE_FOLDER}")
+
     def where_is(self, client_property: str) -> str:
         """Return the place of a client property in the file, for messages."""
         for prefix in ("kafka.", "properties."):

@@ -5,92 +5,22 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import BeforeValidator, Field, model_validator
 
-from dynamic_kafka.errors import OptionError
+from dynamic_kafka.app.config.internal_topics import InternalTopics
+from dynamic_kafka.app.config.parts import Duration, FunctionPath, Name, Names, Part, Text, mapping_like
 from dynamic_kafka.metadata.yaml.located import Findings, Problem
-from dynamic_kafka.options import parse_duration_ms
-from dynamic_kafka.user_code import is_import_path
 from dynamic_kafka.wording import nearest
 
 _NEEDED = {"parquet": "path", "kafka": "kafka.bootstrap.servers"}
 """The option that each type of sink must have."""
 _ASYNC_PROGRESS = "asyncprogresstrackingenabled"
 """An option of Spark's queries that leaves gaps in the offset log, in lower case."""
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 
 
-def _text(value: Any) -> Any:
-    """Return an option's value as Spark's text. A mapping or list becomes JSON, for example `startingOffsets`."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (dict, list)):
-        return json.dumps(value)
-    return str(value) if isinstance(value, (int, float)) else value
-
-
-def _name(value: Any) -> Any:
-    if isinstance(value, str) and not _NAME.match(value):
-        raise ValueError("a name has 1 to 100 letters, digits, `.`, `_` and `-`, and begins with a letter or digit")
-    return value
-
-
-def _callable(value: Any) -> Any:
-    if isinstance(value, str) and not is_import_path(value):
-        raise ValueError("must be written `package.module:function`")
-    return value
-
-
-def _milliseconds(value: Any) -> Any:
-    try:
-        return parse_duration_ms(value if isinstance(value, str) else json.dumps(value), where="the duration")
-    except OptionError as error:
-        # The report already begins with the field's name.
-        raise ValueError(str(error).removeprefix("the duration ")) from None
-
-
-def _list_of_names(value: Any) -> Any:
-    if isinstance(value, str):
-        raise ValueError(f"must be a list, even of one item: write `[{value}]`")
-    return value
-
-
-def _mapping_like(form: str) -> Callable[[Any], Any]:
-    """Return a validator that refuses a plain value where a mapping is needed; the error shows the example `form`."""
-
-    def check(value: Any) -> Any:
-        if isinstance(value, (str, int, float)):
-            raise ValueError(f"must be a mapping; write for example `{form}`")
-        return value
-
-    return check
-
-
-Names = Annotated[list[str], BeforeValidator(_list_of_names)]
-Text = Annotated[str, BeforeValidator(_text)]
-Name = Annotated[str, BeforeValidator(_name)]
-FunctionPath = Annotated[str, BeforeValidator(_callable)]
-Duration = Annotated[int, BeforeValidator(_milliseconds)]
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        frozen=True,
-        alias_generator=to_camel,
-        validate_by_name=False,
-        validate_by_alias=True,
-    )
-
-
-class Streams(_Part):
+class Streams(Part):
     """The streams to read: a list of ids or a pattern."""
 
     ids: Names | None = Field(default=None, min_length=1)
@@ -103,7 +33,7 @@ class Streams(_Part):
         return self
 
 
-class Transformation(_Part):
+class Transformation(Part):
     """The step between the source and the sinks: a query over the view `stream`, then a function of DataFrames."""
 
     sql: str | None = None
@@ -116,7 +46,7 @@ class Transformation(_Part):
         return self
 
 
-class Trigger(_Part):
+class Trigger(Part):
     """The start of batches. With `interval` 0, a batch starts as soon as the one before has ended."""
 
     interval: Duration | None = None
@@ -135,11 +65,11 @@ class Trigger(_Part):
         return self.available_now or self.once
 
 
-TriggerField = Annotated[Trigger, BeforeValidator(_mapping_like("trigger: {interval: 10s}"))]
-StreamsField = Annotated[Streams, BeforeValidator(_mapping_like("streams: {ids: [orders]}"))]
+TriggerField = Annotated[Trigger, BeforeValidator(mapping_like("trigger: {interval: 10s}"))]
+StreamsField = Annotated[Streams, BeforeValidator(mapping_like("streams: {ids: [orders]}"))]
 
 
-class Sink(_Part):
+class Sink(Part):
     """One sink of the records, with a query and a checkpoint of its own.
 
     Attributes:
@@ -199,7 +129,7 @@ class Sink(_Part):
         return next((value for key, value in self.options.items() if key.lower() == "path"), None)
 
 
-class Metrics(_Part):
+class Metrics(Part):
     """The address of the metrics for Prometheus, and the port for executors' read reports (0: any free one)."""
 
     port: int = Field(ge=0, le=65535)
@@ -207,10 +137,15 @@ class Metrics(_Part):
     reports_port: int = Field(default=0, ge=0, le=65535)
 
 
-MetricsField = Annotated[Metrics, BeforeValidator(_mapping_like("metrics: {port: 9108}"))]
+MetricsField = Annotated[Metrics, BeforeValidator(mapping_like("metrics: {port: 9108}"))]
 
 
-class AppFile(_Part):
+InternalTopicsField = Annotated[
+    InternalTopics, BeforeValidator(mapping_like("internalTopics: {cluster: east, topics: [...]}"))
+]
+
+
+class AppFile(Part):
     """The whole of `app.yaml`."""
 
     name: Name
@@ -223,5 +158,6 @@ class AppFile(_Part):
     sinks: list[Sink] = Field(min_length=1)
     spark: dict[str, Text] = Field(default_factory=dict)
     metrics: MetricsField | None = None
+    internal_topics: InternalTopicsField | None = None
     grace_period: Duration = 30_000
     restart_backoff: Duration = 1_000

@@ -1,4 +1,4 @@
-"""Start the application's Spark session: a classic one, never remote, with the source registered. Driver.
+"""Start and stop the application's Spark session: a classic one, never remote, with the source registered. Driver.
 
 `app.run` calls `start_session` once, before the queries. It refuses an environment that cannot work, gathers the
 settings, launches a JVM unless spark-submit has, and checks the session that it got. With a live table on the terminal,
@@ -8,6 +8,7 @@ it also passes the JVM's output on line by line, so that the lines come above th
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import subprocess
 import sys
@@ -46,6 +47,12 @@ if worker != driver:
 import dynamic_kafka.spark.source
 """
 """The program that a worker's Python has to run without an error. Spark refuses another version of Python, too."""
+
+
+SPARK_STOP_S = 15.0
+"""How long Spark may take to stop once its queries have ended."""
+
+log = logging.getLogger(__name__)
 
 
 class SparkStartError(DynamicKafkaError):
@@ -94,6 +101,21 @@ def start_session(config: AppConfig, *, live: bool = False) -> SparkSession:
     refuse_other_disk(config, hadoop.hadoopConfiguration().get("fs.defaultFS") or "file:///")
     register_source(spark, evaluators)
     return spark
+
+
+def stop_session(spark: SparkSession) -> bool:
+    """Stop Spark and return whether it has stopped in time."""
+
+    def end() -> None:
+        try:
+            spark.stop()
+        except Exception as error:
+            log.debug("the JVM had already ended: %s", type(error).__name__)
+
+    thread = threading.Thread(target=end, name="stop-spark", daemon=True)
+    thread.start()
+    thread.join(SPARK_STOP_S)
+    return not thread.is_alive()
 
 
 def refuse_connect(settings: Mapping[str, str], environment: Mapping[str, str]) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.config.schema import Sink
 from dynamic_kafka.app.exit_codes import reason_in, text_of
+from dynamic_kafka.app.internal_topics.changelog import ChangelogWriter
 from dynamic_kafka.app.query.amended_progress import AmendedProgress
 from dynamic_kafka.app.query.checkpoints import Checkpoint
 from dynamic_kafka.app.query.restart_policy import RestartPolicy
@@ -44,7 +45,10 @@ class SinkQuery:
         committer: commits to the consumer groups; None if the query commits nothing.
     """
 
-    def __init__(self, config: AppConfig, sink: Sink, discovery: MetadataDiscovery) -> None:
+    def __init__(
+        self, config: AppConfig, sink: Sink, discovery: MetadataDiscovery, changelog: ChangelogWriter | None = None
+    ) -> None:
+        self._changelog = changelog
         self.sink, self.name = sink, query_name(config, sink)
         self.config = config
         self.options = config.parsed_options(sink)
@@ -101,7 +105,7 @@ class SinkQuery:
         self._first_numbers.clear()
 
     def commit(self, *committed: OffsetDocument) -> None:
-        """Commit the progress of a batch that Spark has committed to the clusters' groups. Does not wait.
+        """Commit the progress of a batch that Spark has committed to the groups and the changelog. Does not wait.
 
         Ranges that the batch left out are not committed. While the state location cannot be read, nothing is committed,
         and a later call commits instead.
@@ -112,18 +116,21 @@ class SinkQuery:
         Raises:
             GroupInUseError, StaleCheckpointError: see `GroupCommitter.commit`.
         """
-        if self.committer is None:
+        if self.committer is None and self._changelog is None:
             return
         try:
             reached = [self._progress_after(place, document) for place, document in enumerate(committed)]
         except (DynamicKafkaError, OSError) as error:
             log.warning("sink %s: its last batch is not committed to the group yet: %s", self.sink.name, error)
             return
-        self.committer.commit(*reached)
+        if self._changelog is not None:
+            self._changelog.put(self.sink.name, *reached)
+        if self.committer is not None:
+            self.committer.commit(*reached)
 
     def commit_reached(self) -> None:
-        """Commit the checkpoint's progress to the groups. This includes a last batch whose event was never handled."""
-        if self.committer is None:
+        """Commit the checkpoint's progress, as `commit`. This includes a last batch whose event was never handled."""
+        if self.committer is None and self._changelog is None:
             return
         try:
             documents = self.checkpoint.documents(self.checkpoint.committed)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.exit_codes import ExitCode, code_of, code_of_text, describe_error, jvm_trace, reason_in, text_of
+from dynamic_kafka.app.internal_topics.at_work import InternalTopicsAtWork
 from dynamic_kafka.app.query.sink_query import SinkQuery, stop_quietly
 from dynamic_kafka.app.query.sink_status import SinkStatus, StatusBoard
 from dynamic_kafka.app.query.sinks import query_name, start_query
@@ -43,6 +44,7 @@ class Supervisor:
         discovery: the metadata, started.
         board: gets the status of each query.
         read_reports: for each sink, the address for executors' read reports.
+        internal: the internal topics, if the application declares any.
 
     Attributes:
         reason: why the application ended, once `run` has returned: a failure, or the request to stop. None when
@@ -58,10 +60,14 @@ class Supervisor:
         stop: StopRequest,
         *,
         read_reports: Mapping[str, str] = MappingProxyType({}),
+        internal: InternalTopicsAtWork | None = None,
     ) -> None:
-        self._read_reports = read_reports
+        self._read_reports, self._internal = read_reports, internal
         self._spark, self._config, self._board, self._stop = spark, config, board, stop
-        self._queries = {query_name(config, sink): SinkQuery(config, sink, discovery) for sink in config.sinks}
+        changelog = internal.changelog if internal is not None else None
+        self._queries = {
+            query_name(config, sink): SinkQuery(config, sink, discovery, changelog) for sink in config.sinks
+        }
         self.reason: str | None = None
         self._recommit_at = time.monotonic() + RECOMMIT_S
 
@@ -108,6 +114,8 @@ class Supervisor:
         log.info("sink %s: query %s has started", each.sink.name, query.id, extra=fields)
 
     def _check_queries(self) -> None:
+        if self._internal is not None and self._internal.failure is not None:
+            raise self._internal.failure
         now = time.monotonic()
         recommit = now >= self._recommit_at
         self._recommit_at = now + RECOMMIT_S if recommit else self._recommit_at
@@ -169,14 +177,15 @@ class Supervisor:
         return _EndedError(code_of_text(text), reason)
 
     def _commit(self, each: SinkQuery, status: SinkStatus) -> None:
-        """Hand the progress of a committed batch to the committer, and show the commits so far."""
-        if each.committer is None or status.document.is_initial:
+        """Hand the progress of a committed batch to committer and changelog, and show the commits so far."""
+        if status.document.is_initial:
             return
         try:
             each.commit(*status.documents)
         except DynamicKafkaError as error:
             each.failure = error
-        self._board.update(each.sink.name, commits=each.committer.counts(), committed=each.committer.committed())
+        if each.committer is not None:
+            self._board.update(each.sink.name, commits=each.committer.counts(), committed=each.committer.committed())
 
     def _on_progress(self, name: str, event: Mapping[str, Any]) -> None:
         """Handle a progress event in the listener's thread: a committed batch, or progress without one."""
@@ -217,6 +226,9 @@ class Supervisor:
                     " affected",
                     each.sink.name,
                 )
+        changelog = self._internal.changelog if self._internal is not None else None
+        if changelog is not None and not changelog.flush(max(0.5, deadline - time.monotonic())):
+            log.warning("the last offset documents were not written to the changelog within gracePeriod")
         for each in self._queries.values():
             if each.committer is not None:
                 each.committer.close()

@@ -83,6 +83,9 @@ METRICS: Mapping[str, MetricDefinition] = {
     "batch_seconds": MetricDefinition(SINK, "Duration of the last batch."),
     "batch_rows": MetricDefinition(SINK, "Rows of the last batch."),
     "restarts": MetricDefinition(SINK, "Restarts of the query within the process.", counter=True),
+    "internal_topic_lost": MetricDefinition(
+        ("topic",), "1 if the internal topic is missing or re-created, or was so when the application started."
+    ),
     "metadata_failures": MetricDefinition((), "Metadata lookups in a row that failed."),
     "metadata_rejected": MetricDefinition(
         (), "1 while the newest metadata is rejected: invalid, not fitting its clusters, or an older revision."
@@ -114,6 +117,7 @@ class AppCollector(Collector):
         reads: returns the counts that executors reported for splits of a sink.
         named: returns the clusters that metadata names.
         unreachable: returns those of them that do not answer the lag prober, with the reason.
+        lost_topics: returns for each internal topic whether it was lost.
     """
 
     def __init__(
@@ -125,10 +129,11 @@ class AppCollector(Collector):
         reads: Callable[[str, Iterable[Split]], Mapping[Split, SplitReads]],
         named: Callable[[], Collection[str]],
         unreachable: Callable[[], Mapping[str, str]],
+        lost_topics: Callable[[], Mapping[str, bool]] = dict,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._board, self._ends, self._discovery, self._reads, self._clock = board, ends, discovery, reads, clock
-        self._named, self._unreachable = named, unreachable
+        self._named, self._unreachable, self._lost_topics = named, unreachable, lost_topics
 
     def collect(self) -> Iterator[Metric]:
         families, ends, now = _MetricFamilies(), self._ends(), self._clock()
@@ -142,6 +147,8 @@ class AppCollector(Collector):
             _stalled(families, status, self._named(), self._unreachable())
             _streams(families, status)
             _sink(families, status, known)
+        for topic, lost in sorted(self._lost_topics().items()):
+            families.add("internal_topic_lost", (topic,), lost)
         discovery = self._discovery()
         families.add("metadata_failures", (), discovery.consecutive_failures)
         refused = discovery.rejected is not None or any(

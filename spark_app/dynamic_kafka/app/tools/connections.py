@@ -11,9 +11,8 @@ from functools import partial
 from dynamic_kafka.app.tools.announced_waits import announced_waits
 from dynamic_kafka.driver.cluster_clients import ClusterProbes, request_of
 from dynamic_kafka.driver.cluster_failures import with_choices
-from dynamic_kafka.errors import ClusterError, DynamicKafkaError
+from dynamic_kafka.errors import ClusterError, DynamicKafkaError, MissingSourceTopicError
 from dynamic_kafka.kafka.admin import ClusterAdmin
-from dynamic_kafka.kafka.errors import UnknownTopicError
 from dynamic_kafka.kafka.probe import collect_observations
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
@@ -50,7 +49,9 @@ def _rights(admin: ClusterAdmin, *, options: SourceOptions, cluster: str, answer
     """Return what works. Raises ClusterError for a topic that is missing or must not be read."""
     if answer.missing:
         names = first_few(sorted(answer.missing))
-        raise UnknownTopicError(cluster, f"it has no topic {names}: create it, or correct its name in the metadata")
+        raise MissingSourceTopicError(
+            cluster, f"it has no topic {names}: create it, or correct its name in the metadata"
+        )
     if denied := admin.unreadable(answer.topics):
         raise ClusterError(cluster, f"its log-in may not read {first_few(denied)}: it needs the right READ")
     parts = [f"answers, and accepts the log-in; topics that can be read: {first_few(answer.topics) or 'none yet'}"]

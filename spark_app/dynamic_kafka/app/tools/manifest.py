@@ -14,6 +14,7 @@ import yaml
 
 from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.app.exit_codes import ExitCode
+from dynamic_kafka.app.tools.init_job import JobNames, init_job
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.metadata.kubernetes_names import (
     MOUNT_PATH,
@@ -54,6 +55,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a file with KafkaStreams that it reads, for their Secrets; may be repeated",
     )
     parser.add_argument("--service-account", metavar="NAME", help="the driver's service account, if not the usual one")
+    parser.add_argument(
+        "--init", action="store_true", help="print a Job instead, which makes the internal topics of APP.YAML"
+    )
+    parser.add_argument("--image", metavar="IMAGE", help="with --init: the application's image")
+    parser.add_argument(
+        "--config-map", metavar="NAME", help="with --init: the ConfigMap with app.yaml (default: the name and -config)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -68,6 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         ("--name", name),
         ("--namespace", arguments.namespace),
         ("--service-account", account),
+        ("--config-map", arguments.config_map or name),
         *(("--secret", each) for each in secrets),
     ):
         if len(text) > NAME_CHARACTERS or not _NAME.match(text):
@@ -80,6 +89,12 @@ def run(arguments: argparse.Namespace) -> int:
                 f"the Secret {each!r} cannot be mounted: Spark names the volume after it, and a volume's name has no"
                 f" `.` and at most {SECRET_CHARACTERS} characters. Use a Secret with such a name"
             )
+    if arguments.init:
+        if config is None or arguments.image is None:
+            raise OptionError("--init needs an app.yaml, and the application's image with --image")
+        config_map = arguments.config_map or f"{name}-config"
+        print(init_job(config, JobNames(name, arguments.namespace, arguments.image, config_map, secrets)).strip("\n"))
+        return ExitCode.DONE
     parts = list(_parts(arguments.operator, name, arguments.namespace, account, secrets))
     if config is not None and (config.file.metadata or "").rstrip("/") == MOUNT_PATH:
         parts = parts[1:]

@@ -1,0 +1,248 @@
+"""The offset changelog: a compacted topic with the offset document of each query after its last committed batch.
+
+Driver. The application writes a record after Spark has committed a batch, in a thread of its own that nothing waits
+for. `restore-offsets` reads the records when a checkpoint is lost. Key: the query's id. Value, as JSON:
+
+    {"version": 1, "application": "shop", "sink": "lake", "source": 0, "writtenMs": 1764000000000, "document": {…}}
+
+The checkpoint remains the truth. A record that is lost or late makes the changelog older, and never reading slower.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from dynamic_kafka.app.internal_topics.home import Home
+from dynamic_kafka.errors import ClusterUnreachableError, DynamicKafkaError
+from dynamic_kafka.kafka.background import drop_in_background, quiet_logger
+from dynamic_kafka.kafka.config import consumer_config, producer_config
+from dynamic_kafka.kafka.errors import client_creation_error, translate
+from dynamic_kafka.planning.codec import decode, encode
+from dynamic_kafka.planning.progress import OffsetDocument
+
+DELIVERY_S = 30.0
+"""How long the delivery of one record may take, before the next document replaces it."""
+CLOSE_S = 5.0
+POLL_S = 0.2
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ChangelogRecord:
+    """One record of the changelog.
+
+    Attributes:
+        source: the place of the source of ours within the sink's query; a join of the stream with itself has two.
+        written_ms: when, in milliseconds since the epoch.
+    """
+
+    application: str
+    sink: str
+    source: int
+    written_ms: int
+    document: OffsetDocument
+
+    def key(self) -> str:
+        """Return the key: a later record of the same query replaces this one."""
+        return self.document.query
+
+    def value(self) -> str:
+        """Return the value as JSON."""
+        content = {
+            "version": 1,
+            "application": self.application,
+            "sink": self.sink,
+            "source": self.source,
+            "writtenMs": self.written_ms,
+            "document": encode(self.document),
+        }
+        return json.dumps(content, separators=(",", ":"))
+
+    @classmethod
+    def parse(cls, value: bytes) -> ChangelogRecord:
+        """Parse a value.
+
+        Raises:
+            ValueError: it has another form. OffsetDocumentError, a ValueError: its document is damaged or too new.
+        """
+        wire: Mapping[str, Any] = json.loads(value)
+        if not isinstance(wire, dict) or wire.get("version") != 1:
+            raise ValueError("it is no record of version 1")
+        try:
+            document = decode(wire["document"])
+            numbers = int(wire["source"]), int(wire["writtenMs"])
+            return cls(str(wire["application"]), str(wire["sink"]), *numbers, document)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"it is no record of the changelog: {error}") from None
+
+
+class ChangelogWriter:
+    """The thread that writes the records of one application. Only the newest document of each query matters.
+
+    Args:
+        topic: the changelog on the home cluster.
+    """
+
+    def __init__(self, home: Home, topic: str, application: str) -> None:
+        self._home, self._topic, self._application = home, topic, application
+        self._changed = threading.Condition()
+        self._next: dict[str, ChangelogRecord] = {}
+        self._newest: dict[str, int] = {}
+        self._busy = self._closed = False
+        self._producer: Producer | None = None
+        self._failing = False
+        self.written, self.failed = 0, 0
+        threading.Thread(target=self._run, name="offset-changelog", daemon=True).start()
+
+    def put(self, sink: str, *documents: OffsetDocument) -> None:
+        """Queue the documents of a batch that Spark has committed, one for each source. Returns at once.
+
+        A document that is not newer than the last one of its query is skipped, unless that one was not written.
+        """
+        now_ms = time.time_ns() // 1_000_000
+        with self._changed:
+            for place, document in enumerate(documents):
+                record = ChangelogRecord(self._application, sink, place, now_ms, document)
+                if self._newest.get(record.key(), 0) < document.number:
+                    self._newest[record.key()] = document.number
+                    self._next[record.key()] = record
+            self._changed.notify_all()
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until each queued record was written or given up. Return False when the time runs out."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._next and not self._busy, timeout_s)
+
+    def close(self) -> None:
+        """End the thread after its present record. Returns at once."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._busy = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: bool(self._next) or self._closed)
+                if not self._next:
+                    break
+                records, self._next, self._busy = list(self._next.values()), {}, True
+            try:
+                self._write(records)
+            except Exception as error:
+                self._note_failure(records, error)
+        drop_in_background([self._producer], "changelog")
+        self._producer = None
+
+    def _write(self, records: list[ChangelogRecord]) -> None:
+        if self._producer is None:
+            self._producer = _make_producer(self._home)
+        results: list[KafkaError | None] = []
+        for record in records:
+            self._producer.produce(
+                self._topic,
+                record.value().encode(),
+                record.key().encode(),
+                on_delivery=lambda error, _: results.append(error),
+            )
+        until = time.monotonic() + DELIVERY_S + CLOSE_S
+        while len(results) < len(records) and time.monotonic() < until:
+            self._producer.poll(POLL_S)
+        failed = [error for error in results if error is not None]
+        if failed or len(results) < len(records):
+            raise KafkaException(failed[0]) if failed else TimeoutError("no answer in time")
+        self.written += len(records)
+        if self._failing:
+            log.info("the offset changelog is written again")
+        self._failing = False
+
+    def _note_failure(self, records: list[ChangelogRecord], raised: Exception) -> None:
+        self.failed += len(records)
+        with self._changed:
+            for record in records:  # the next call of `put`, even with the same document, tries again
+                if record.key() not in self._next:
+                    self._newest.pop(record.key(), None)
+        if not self._failing:
+            error = raised if isinstance(raised, DynamicKafkaError) else translate(self._home.name, "write", raised)
+            log.warning("the offset changelog %s is not written; reading goes on: %s", self._topic, error)
+        self._failing = True
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.purge()
+            drop_in_background([producer], "changelog")
+
+
+def _make_producer(home: Home) -> Producer:
+    config = producer_config(home.name, home.client.resolved_properties())
+    try:
+        return Producer({**config, "delivery.timeout.ms": int(DELIVERY_S * 1000)}, logger=quiet_logger())
+    except KafkaException as raised:
+        raise client_creation_error(home.name, raised) from None
+
+
+def read_changelog(home: Home, topic: str, *, deadline_s: float) -> Iterator[ChangelogRecord]:
+    """Yield all records of the changelog, up to its end at the time of the call; later ones of a query replace others.
+
+    Records of another form are logged and skipped.
+
+    Raises:
+        ClusterError: the cluster does not answer in time, or refuses.
+    """
+    config = consumer_config(home.name, home.client.resolved_properties())
+    try:
+        consumer = Consumer({**config, "auto.offset.reset": "earliest"}, logger=quiet_logger())
+    except KafkaException as raised:
+        raise client_creation_error(home.name, raised) from None
+    until = time.monotonic() + deadline_s
+    try:
+        listed = consumer.list_topics(topic, timeout=deadline_s).topics[topic]
+        if listed.error is not None:
+            raise KafkaException(listed.error)
+        bounds = {
+            partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=deadline_s)
+            for partition in listed.partitions
+        }
+        starts = {partition: start for partition, (start, end) in bounds.items() if start < end}
+        consumer.assign([TopicPartition(topic, partition, start) for partition, start in starts.items()])
+        unread, ends = set(starts), {partition: end for partition, (_, end) in bounds.items()}
+        while unread:
+            message = consumer.poll(POLL_S)
+            if message is None:
+                if time.monotonic() > until:
+                    raise ClusterUnreachableError(home.name, f"the changelog {topic} was not read in {deadline_s:g} s")
+                continue
+            yield from _parsed(message, unread, ends)
+    except KafkaException as raised:
+        raise translate(home.name, f"read the changelog {topic!r}", raised) from None
+    finally:
+        drop_in_background([consumer], "changelog-reader")
+
+
+def _parsed(message: Message, unread: set[int], ends: Mapping[int, int]) -> Iterator[ChangelogRecord]:
+    """Yield the record of a message, if it is one, and mark a partition as read at its end."""
+    error, partition, offset = message.error(), message.partition(), message.offset()
+    assert partition is not None and offset is not None
+    if error is not None:
+        if error.code() != KafkaError._PARTITION_EOF:
+            raise KafkaException(error)
+        unread.discard(partition)
+        return
+    if offset + 1 >= ends[partition]:
+        unread.discard(partition)
+    value = message.value()
+    if value is None:  # someone deleted a query's record
+        return
+    try:
+        yield ChangelogRecord.parse(value if isinstance(value, bytes) else str(value).encode())
+    except ValueError as damage:
+        log.warning("record %d of partition %d of the changelog is skipped: %s", offset, partition, damage)

@@ -1,0 +1,180 @@
+"""Starting offsets for a new checkpoint from what is left of a lost one, compared with the clusters. Pure.
+
+`restore_offsets.py` gathers the facts: the saved offsets, further evidence of deliveries, and the clusters' answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from dynamic_kafka.errors import IdentityError, OffsetDocumentError
+from dynamic_kafka.metadata.subscription import Subscription
+from dynamic_kafka.planning.observation import ClusterObservation
+from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.splits import Split
+
+
+@dataclass(frozen=True)
+class SavedOffsets:
+    """The next offsets from one source.
+
+    Attributes:
+        origin: the source in words.
+        kafka_ids: {cluster: `cluster.id`}, where the source has it.
+        topic_ids: {(cluster, topic): topic id}, where the source has it.
+    """
+
+    origin: str
+    next: Mapping[Split, int]
+    kafka_ids: Mapping[str, str] = field(default_factory=dict)
+    topic_ids: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, document: OffsetDocument, origin: str) -> SavedOffsets:
+        """Return the active splits of an offset document, with the ids that it has."""
+        found = {split: offset for split in document.splits() if (offset := document.next_of(split)) is not None}
+        kafka_ids = {name: each.kafka_id for name, each in document.clusters.items() if each.kafka_id is not None}
+        topic_ids = {
+            (cluster, name): topic.topic_id
+            for cluster, progress in document.clusters.items()
+            for name, topic in progress.topics.items()
+            if topic.topic_id is not None
+        }
+        return cls(origin, found, kafka_ids, topic_ids)
+
+
+@dataclass(frozen=True)
+class RestoredSplit:
+    """One split of the new checkpoint.
+
+    Attributes:
+        start: the offset to start from; None if nothing is saved: it starts at its first record.
+        waiting: the records from there to the end.
+        twice: those of them that were delivered already, as other evidence shows; None if there is no other evidence.
+        missed: records between the saved offset and the first one that is still there.
+        unseen: at most so many records before the start have no row in the sink: filtered out, or never delivered.
+    """
+
+    split: Split
+    start: int | None
+    waiting: int
+    twice: int | None
+    missed: int
+    unseen: int | None
+
+
+@dataclass(frozen=True)
+class RestoredOffsets:
+    """The result: the splits, and what is not taken over.
+
+    Attributes:
+        unnamed: saved splits that the metadata does not name.
+        unchecked: clusters or topics whose identity the source does not have, so that it was not checked.
+    """
+
+    splits: tuple[RestoredSplit, ...]
+    unnamed: tuple[Split, ...]
+    unchecked: tuple[str, ...]
+
+    def offsets(self) -> dict[str, dict[str, dict[str, int]]]:
+        """Return {cluster: {topic: {partition: start}}} of the splits with a saved offset."""
+        found: dict[str, dict[str, dict[str, int]]] = {}
+        for each in self.splits:
+            if each.start is not None:
+                cluster, topic, partition = each.split
+                found.setdefault(cluster, {}).setdefault(topic, {})[str(partition)] = each.start
+        return found
+
+
+def restore(
+    saved: SavedOffsets,
+    answers: Mapping[str, ClusterObservation],
+    subscription: Subscription,
+    *,
+    delivered: Collection[Mapping[Split, int]] = (),
+    rows: Mapping[Split, int] | None = None,
+    left_out: Collection[str] = (),
+) -> RestoredOffsets:
+    """Compare saved offsets with the clusters.
+
+    Args:
+        answers: of all clusters of the subscription, with their earliest offsets.
+        delivered: other evidence: the next offset of each split after deliveries or commits.
+        rows: the offset after the last row of each split in the sink, if it was read.
+        left_out: `cluster` or `cluster/topic`, which start anew whatever is saved.
+
+    Raises:
+        IdentityError: a cluster or topic is another one than the saved one.
+        OffsetDocumentError: a saved offset is past the end of its partition.
+    """
+    kept = {
+        split: offset
+        for split, offset in saved.next.items()
+        if split.cluster not in left_out and f"{split.cluster}/{split.topic}" not in left_out
+    }
+    _check_identities(saved, kept, answers)
+    splits = []
+    for split, earliest, latest in _present(answers, subscription):
+        offset = kept.pop(split, None)
+        start = earliest if offset is None else offset
+        if start > latest:
+            raise OffsetDocumentError(
+                f"{saved.origin} has offset {start} of {split.cluster}/{split.topic}[{split.partition}], which ends at"
+                f" {latest}: its log was cut off. To start this topic anew: --leave-out {split.cluster}/{split.topic}"
+            )
+        first = max(start, earliest)
+        known = [each[split] for each in delivered if split in each]
+        splits.append(
+            RestoredSplit(
+                split,
+                start=None if offset is None else first,
+                waiting=latest - first,
+                twice=max(0, min(max(known), latest) - first) if known else None,
+                missed=max(0, earliest - start),
+                unseen=None if rows is None or offset is None else max(0, start - rows.get(split, earliest)),
+            )
+        )
+    return RestoredOffsets(tuple(splits), tuple(sorted(kept)), tuple(_unchecked(saved, splits)))
+
+
+def _present(answers: Mapping[str, ClusterObservation], subscription: Subscription) -> Iterator[tuple[Split, int, int]]:
+    """Yield each split that exists and that metadata names, with its first and its end offset."""
+    for cluster in sorted(subscription.clusters):
+        for topic, seen in sorted(answers[cluster].topics.items()):
+            for partition, latest in sorted(seen.latest.items()):
+                yield Split(cluster, topic, partition), seen.earliest[partition], latest
+
+
+def _check_identities(
+    saved: SavedOffsets, kept: Mapping[Split, int], answers: Mapping[str, ClusterObservation]
+) -> None:
+    problems = []
+    for cluster in sorted({split.cluster for split in kept} & answers.keys()):
+        before, now = saved.kafka_ids.get(cluster), answers[cluster].kafka_id
+        if before is not None and now is not None and before != now:
+            text = f"cluster {cluster!r} answers with the cluster.id {now}, saved is {before}"
+            problems.append((cluster, text))
+            continue
+        for topic in sorted({split.topic for split in kept if split.cluster == cluster}):
+            seen = answers[cluster].topics.get(topic)
+            old, new = saved.topic_ids.get((cluster, topic)), seen.topic_id if seen is not None else None
+            if old is not None and new is not None and old != new:
+                text = f"topic {topic!r} of cluster {cluster!r} was re-created (saved id {old}, now {new})"
+                problems.append((f"{cluster}/{topic}", text))
+    if problems:
+        flags = " ".join(f"--leave-out {what}" for what, _ in problems)
+        raise IdentityError(
+            f"the offsets of {saved.origin} are of another cluster or topic: {'; '.join(text for _, text in problems)}."
+            f" Correct the metadata, or let these start at their first record: {flags}"
+        )
+
+
+def _unchecked(saved: SavedOffsets, splits: Collection[RestoredSplit]) -> Iterator[str]:
+    restored = [each.split for each in splits if each.start is not None]
+    for cluster in sorted({split.cluster for split in restored}):
+        if cluster not in saved.kafka_ids:
+            yield cluster
+        else:
+            topics = sorted({split.topic for split in restored if split.cluster == cluster})
+            yield from (f"{cluster}/{topic}" for topic in topics if (cluster, topic) not in saved.topic_ids)

@@ -1,0 +1,120 @@
+"""Offsets for a new checkpoint: what comes twice, what is missed, and which clusters and topics they are of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from dynamic_kafka.app.tools.delivered_rows import delivered_ends
+from dynamic_kafka.app.tools.restored_offsets import RestoredOffsets, SavedOffsets, restore
+from dynamic_kafka.app.tools.restored_text import restored_text
+from dynamic_kafka.errors import IdentityError, OffsetDocumentError, OptionError
+from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
+from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
+from dynamic_kafka.planning.splits import Split
+
+ONE, TWO = Split("east", "orders", 0), Split("east", "orders", 1)
+EAST = SubscribedCluster({"orders": "st"}, {"bootstrap.servers": "e:9092"})
+NAMED = Subscription({"east": EAST}, ("st",))
+SAVED = SavedOffsets("the changelog", {ONE: 40, TWO: 7}, {"east": "K1"}, {("east", "orders"): "id-1"})
+
+
+def answers(
+    *, kafka_id: str | None = "K1", topic_id: str | None = "id-1", first: int = 10
+) -> dict[str, ClusterObservation]:
+    orders = TopicObservation({0: 100, 1: 50}, {0: first, 1: 0}, topic_id=topic_id)
+    return {"east": ClusterObservation({"orders": orders}, kafka_id)}
+
+
+def numbers(restored: RestoredOffsets) -> dict[Split, tuple[int | None, int, int | None, int, int | None]]:
+    return {each.split: (each.start, each.waiting, each.twice, each.missed, each.unseen) for each in restored.splits}
+
+
+def test_each_split_starts_where_its_source_ends() -> None:
+    restored = restore(SAVED, answers(), NAMED)
+    assert numbers(restored) == {ONE: (40, 60, None, 0, None), TWO: (7, 43, None, 0, None)}
+    assert restored.offsets() == {"east": {"orders": {"0": 40, "1": 7}}}
+    assert (restored.unnamed, restored.unchecked) == ((), ())
+
+
+def test_records_behind_the_start_that_were_delivered_come_twice() -> None:
+    group, rows = {ONE: 45}, {ONE: 60, TWO: 7}
+    restored = restore(SAVED, answers(), NAMED, delivered=[group, rows], rows=rows)
+    assert numbers(restored) == {ONE: (40, 60, 20, 0, 0), TWO: (7, 43, 0, 0, 0)}
+
+
+def test_expired_records_are_missed() -> None:
+    restored = restore(SAVED, answers(first=55), NAMED)
+    assert numbers(restored)[ONE] == (55, 45, None, 15, None)
+
+
+def test_records_before_the_start_without_a_row_are_counted() -> None:
+    restored = restore(SAVED, answers(), NAMED, rows={ONE: 33})
+    assert [each.unseen for each in restored.splits] == [7, 7]
+
+
+def test_a_split_that_is_not_saved_starts_at_its_first_record() -> None:
+    restored = restore(SavedOffsets("the group", {ONE: 40}), answers(), NAMED, rows={})
+    assert numbers(restored)[TWO] == (None, 50, None, 0, None)
+    assert restored.offsets() == {"east": {"orders": {"0": 40}}}
+    assert restored.unchecked == ("east",)
+    text = restored_text(SavedOffsets("the group", {}), restored, None)
+    assert '"1": -2' in text
+    assert "NOT CHECKED: this source has no ids of east" in text
+    assert "1 partitions are not saved" in text
+
+
+@pytest.mark.parametrize(
+    ("other", "flag"),
+    [(answers(kafka_id="K2"), "--leave-out east"), (answers(topic_id="id-2"), "--leave-out east/orders")],
+    ids=["cluster", "topic"],
+)
+def test_offsets_of_another_cluster_or_topic_are_refused(other: dict[str, ClusterObservation], flag: str) -> None:
+    with pytest.raises(IdentityError, match=flag):
+        restore(SAVED, other, NAMED)
+    left_out = flag.split()[1]
+    assert restore(SAVED, other, NAMED, left_out=[left_out]).offsets() == {}
+
+
+def test_an_offset_behind_the_end_is_refused() -> None:
+    with pytest.raises(OffsetDocumentError, match=r"has offset 140 of east/orders\[0\], which ends at 100"):
+        restore(SavedOffsets("the changelog", {ONE: 140}), answers(), NAMED)
+
+
+def test_saved_splits_that_metadata_does_not_name_are_listed() -> None:
+    west = Split("west", "orders", 0)
+    restored = restore(SavedOffsets("the changelog", {**SAVED.next, west: 3}), answers(), NAMED)
+    assert restored.unnamed == (west,)
+
+
+def write_rows(folder: Path, batch: str, file: str, *rows: tuple[str, str, int, int]) -> None:
+    """Write a file of a Parquet sink, and add it to the log as Spark does."""
+    names = ["kafka_cluster", "topic", "partition", "offset"]
+    parquet.write_table(pa.table({name: [row[i] for row in rows] for i, name in enumerate(names)}), folder / file)
+    log = folder / "_spark_metadata"
+    log.mkdir(exist_ok=True)
+    lines = (log / batch).read_text().splitlines() if (log / batch).exists() else ["v1"]
+    added = {"path": (folder / file).as_uri(), "action": "add"}
+    (log / batch).write_text("\n".join([*lines, json.dumps(added)]))
+
+
+def test_the_rows_of_logged_files_show_what_was_delivered(tmp_path: Path) -> None:
+    folder = tmp_path / "la ke"
+    folder.mkdir()
+    write_rows(folder, "9.compact", "a b.parquet", ("east", "orders", 0, 4), ("east", "orders", 1, 0))
+    write_rows(folder, "10", "b.parquet", ("east", "orders", 0, 5))
+    parquet.write_table(pa.table({"offset": [99]}), folder / "of-a-failed-task.parquet")
+    assert delivered_ends(str(folder)) == {ONE: 6, TWO: 1}
+
+
+def test_rows_without_their_place_are_refused(tmp_path: Path) -> None:
+    write_rows(tmp_path, "0", "a.parquet", ("east", "orders", 0, 4))
+    parquet.write_table(pa.table({"value": ["x"]}), tmp_path / "a.parquet")
+    with pytest.raises(OptionError, match="no column"):
+        delivered_ends(str(tmp_path))
+    with pytest.raises(OptionError, match="no log _spark_metadata"):
+        delivered_ends(str(tmp_path / "empty"))

@@ -1,0 +1,128 @@
+"""The offset changelog: the form of its records, and a writer that holds nothing up."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from dynamic_kafka.app.internal_topics import changelog
+from dynamic_kafka.app.internal_topics.changelog import ChangelogRecord, ChangelogWriter
+from dynamic_kafka.planning.codec import decode
+from dynamic_kafka.planning.progress import OffsetDocument
+from tests.support.waiting import wait_until
+from tests.unit.internal_topics.fake_home import FakeAdmin, FakeHome
+
+
+def document(number: int, query: str = "q1") -> OffsetDocument:
+    topics = {"orders": {"id": "t1", "stream": "orders", "next": [number, 7]}}
+    wire = {
+        "version": 3,
+        "query": query,
+        "number": number,
+        "previous": "p",
+        "clusters": {"east": {"kafkaId": "K1", "topics": topics}},
+    }
+    return decode(wire)
+
+
+class Producer:
+    """A producer that keeps what it gets, and fails or hangs as a test asks."""
+
+    def __init__(self) -> None:
+        self.records: list[ChangelogRecord] = []
+        self.may_deliver = threading.Event()
+        self.may_deliver.set()
+        self.fails = False
+        self._waiting: list[Any] = []
+
+    def produce(self, topic: str, value: bytes, key: bytes, on_delivery: Any) -> None:
+        assert topic == "log"
+        record = ChangelogRecord.parse(value)
+        assert record.key().encode() == key
+        self._waiting.append((record, on_delivery))
+
+    def poll(self, timeout: float) -> int:
+        if not self.may_deliver.wait(timeout):
+            return 0
+        for record, deliver in self._waiting:
+            if not self.fails:
+                self.records.append(record)
+            deliver(KafkaError(KafkaError._MSG_TIMED_OUT) if self.fails else None, None)
+        self._waiting.clear()
+        return 1
+
+    def purge(self) -> None:
+        self._waiting.clear()
+
+
+@pytest.fixture
+def producer(monkeypatch: pytest.MonkeyPatch) -> Producer:
+    made = Producer()
+    monkeypatch.setattr(changelog, "_make_producer", lambda home: made)
+    return made
+
+
+@pytest.fixture
+def writer(producer: Producer) -> Iterator[ChangelogWriter]:
+    made = ChangelogWriter(FakeHome(FakeAdmin()), "log", "shop")
+    yield made
+    producer.may_deliver.set()
+    made.close()
+
+
+def test_a_record_has_the_documented_form() -> None:
+    record = ChangelogRecord("shop", "lake", 0, 1764, document(3))
+    wire = json.loads(record.value())
+    assert wire.keys() == {"version", "application", "sink", "source", "writtenMs", "document"}
+    assert wire["document"]["clusters"]["east"]["topics"]["orders"]["next"] == [3, 7]
+    assert ChangelogRecord.parse(record.value().encode()) == record
+    assert record.key() == "q1"
+
+
+@pytest.mark.parametrize("value", [b"x", b"[]", b'{"version": 2}', b'{"version": 1}'])
+def test_another_record_is_refused(value: bytes) -> None:
+    with pytest.raises(ValueError, match=r"record|Expecting"):
+        ChangelogRecord.parse(value)
+
+
+def test_each_document_is_written_once(writer: ChangelogWriter, producer: Producer) -> None:
+    writer.put("lake", document(1), document(4, "q2"))
+    assert writer.flush(10)
+    writer.put("lake", document(1), document(4, "q2"))
+    writer.put("lake", document(2), document(4, "q2"))
+    assert writer.flush(10)
+    assert [(each.source, each.document.query, each.document.number) for each in producer.records] == [
+        (0, "q1", 1),
+        (1, "q2", 4),
+        (0, "q1", 2),
+    ]
+
+
+def test_a_cluster_that_hangs_holds_nothing_up(writer: ChangelogWriter, producer: Producer) -> None:
+    producer.may_deliver.clear()
+    for number in range(1, 101):
+        writer.put("lake", document(number))
+    assert not writer.flush(0.01)
+    producer.may_deliver.set()
+    assert writer.flush(10)
+    assert producer.records[-1].document.number == 100
+    assert len(producer.records) <= 2, "documents that were replaced while it hung are not written"
+
+
+def test_a_failed_record_is_written_by_the_next_call(
+    writer: ChangelogWriter, producer: Producer, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer.fails = True
+    writer.put("lake", document(1))
+    wait_until(lambda: writer.failed == 1, "the failure")
+    assert writer.flush(10)
+    producer.fails = False
+    writer.put("lake", document(1))
+    assert writer.flush(10)
+    assert [each.document.number for each in producer.records] == [1]
+    assert "the offset changelog log is not written; reading goes on" in caplog.text

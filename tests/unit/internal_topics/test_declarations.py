@@ -1,0 +1,128 @@
+"""`internalTopics` in app.yaml: what each kind needs, the home cluster, and mistakes with their lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from dynamic_kafka.app.config.app_config import AppConfig
+from dynamic_kafka.app.config.loading import parse_config
+from dynamic_kafka.app.internal_topics.home import find_home
+from dynamic_kafka.errors import OptionError
+from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
+
+APP = """\
+name: shop
+metadata: /etc/kafkastreams
+streams: {ids: [orders]}
+checkpoint: /data/checkpoints
+sinks: [{name: lake, type: console}]
+internalTopics:
+"""
+TOPICS = """\
+  topics:
+    - {name: offsets, kind: changelog}
+    - {name: keys, kind: repartition, partitions: 6, replicationFactor: 3}
+    - {name: dead, kind: deadLetters, cleanupPolicy: 'compact,delete', config: {retention.ms: 1000}}
+"""
+
+
+def parsed(internal: str, options: str = "") -> AppConfig:
+    return parse_config(APP + internal + options, source="app.yaml")
+
+
+def refused(internal: str) -> str:
+    with pytest.raises(OptionError) as caught:
+        parsed(internal)
+    return str(caught.value)
+
+
+def test_each_kind_has_the_configuration_that_it_needs() -> None:
+    declared = parsed("  cluster: east\n" + TOPICS).file.internal_topics
+    assert declared is not None
+    assert {topic.name: topic.configuration for topic in declared.topics} == {
+        "offsets": {"cleanup.policy": "compact"},
+        "keys": {"cleanup.policy": "delete", "retention.ms": "-1"},
+        "dead": {"cleanup.policy": "compact,delete", "retention.ms": "1000"},
+    }
+    assert [(topic.partitions, topic.replication_factor) for topic in declared.topics] == [(1, None), (6, 3), (1, None)]
+
+
+def test_the_set_up_is_automatic_unless_an_option_says_manual() -> None:
+    for key in ("internalTopicsSetup", "internal.topics.setup"):
+        config = parsed("  cluster: east\n" + TOPICS, f"options: {{{key}: manual}}\n")
+        assert config.parsed_options(config.sinks[0]).internal_topics_setup == "manual"
+    config = parsed("  cluster: east\n" + TOPICS)
+    assert config.parsed_options(config.sinks[0]).internal_topics_setup == "automatic"
+
+
+@pytest.mark.parametrize(
+    ("internal", "text"),
+    [
+        (TOPICS, "app.yaml:6: internalTopics: set exactly one of `cluster` and `bootstrapServers`"),
+        ("  cluster: east\n  topics: []\n", "app.yaml:8: internalTopics.topics: must not be empty"),
+        (
+            "  cluster: east\n  topics: [{name: keys, kind: repartition}]\n",
+            "is missing: a repartition topic",
+        ),
+        ("  cluster: east\n  topics: [{name: a/b, kind: changelog}]\n", "a topic's name has 1 to 249 letters"),
+        ("  cluster: east\n  topics: [{name: a, kind: changlog}]\n", "did you mean 'changelog'?"),
+        (
+            "  cluster: east\n  topics: [{name: a, kind: changelog, cleanupPolicy: delete}]\n",
+            "must be 'compact' or 'compact,delete' for the kind 'changelog'",
+        ),
+        (
+            "  cluster: east\n  topics: [{name: a, kind: repartition, partitions: 2, cleanupPolicy: compact}]\n",
+            "must be 'delete' for a repartition topic",
+        ),
+        (
+            "  cluster: east\n  topics: [{name: a, kind: changelog, config: {cleanup.policy: compact}}]\n",
+            "has a field of its own: set `cleanupPolicy`",
+        ),
+        (
+            "  cluster: east\n  topics: [{name: a, kind: changelog}, {name: a, kind: changelog}]\n",
+            "another topic is named 'a' too",
+        ),
+        ("  cluster: east\n  offsetChangelog: dead\n" + TOPICS, "must be a topic of the kind changelog under `topics`"),
+        ("  cluster: east\n  properties: {a: b}\n" + TOPICS, "go with `bootstrapServers`"),
+        ("  bootstrapServers: h:1\n  properties: {sasl.password: secret-1}\n" + TOPICS, "sasl.password"),
+        ("  cluster: east\n  timeout: 5\n" + TOPICS, "must be at least 1s"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place(internal: str, text: str) -> None:
+    message = refused(internal)
+    assert text in message
+    assert "secret-1" not in message
+
+
+def test_a_home_of_its_own_gets_its_own_properties_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", "secret-1")
+    own = (
+        "{security.protocol: SASL_SSL, sasl.mechanism: PLAIN, sasl.username: u, sasl.password: '${env:SHOP_PASSWORD}'}"
+    )
+    config = parsed(
+        f"  bootstrapServers: h:9092\n  properties: {own}\n" + TOPICS,
+        "options: {kafka.client.rack: r1, kafka.sasl.password: '${env:OTHER}', allowedServers: '*'}\n",
+    )
+    declared = config.file.internal_topics
+    assert declared is not None
+    home = find_home(config, declared, lambda: pytest.fail("no metadata is needed"))
+    resolved = home.client.resolved_properties()
+    assert resolved["bootstrap.servers"] == "h:9092"
+    assert resolved["sasl.password"] == "secret-1"
+    assert "client.rack" not in resolved
+    assert "secret-1" not in repr(home)
+
+
+def test_a_home_that_metadata_does_not_name_is_refused() -> None:
+    config = parsed("  cluster: eats\n" + TOPICS)
+    declared = config.file.internal_topics
+    assert declared is not None
+    east = SubscribedCluster({"orders": "orders"}, {"bootstrap.servers": "e:9092"})
+    with pytest.raises(OptionError, match=r"names no cluster 'eats'; did you mean 'east'"):
+        find_home(config, declared, lambda: Subscription({"east": east}, ("orders",)))
+
+
+def test_the_state_is_beside_the_checkpoints_by_default() -> None:
+    assert parsed("  cluster: east\n" + TOPICS).state_location == "/data/checkpoints/dynamic-kafka"
+    moved = parsed("  cluster: east\n" + TOPICS, "options: {stateLocation: /state}\n")
+    assert moved.state_location == "/state"
