@@ -72,6 +72,7 @@ class Report:
         unanswered: new clusters that have neither answered a query nor failed yet.
         finished: all queries have ended by themselves, and a further start of them reads nothing.
         open_splits: splits that have not reached their stop record, once another one has; not all of them.
+        lost_topics: internal topics of the application that are missing or were re-created.
     """
 
     reader: int = 1
@@ -86,6 +87,7 @@ class Report:
     unanswered: frozenset[str] = frozenset()
     finished: bool = False
     open_splits: tuple[str, ...] = ()
+    lost_topics: tuple[str, ...] = ()
     streams: Mapping[str, Any] | None = None
 
     @classmethod
@@ -118,6 +120,7 @@ class Report:
             unanswered=frozenset(found.unanswered),
             finished=found.finished,
             open_splits=found.open_splits,
+            lost_topics=found.lost_topics,
             streams=found.streams,
         )
 

@@ -28,6 +28,9 @@ EXIT_CODES: Mapping[int, str] = {
     7: "Another query commits to the same consumer group.",
     8: "Stopped as asked, but not within `gracePeriod`.",
     9: "A topic was deleted or re-created, and its id is checked. No later start reads before that is accepted.",
+    10: "A topic that the metadata names does not exist.",
+    11: "An internal topic is missing, or was re-created.",
+    12: "Internal topics are not as `app.yaml` declares them; the message lists all deviations.",
 }
 """The exit codes with which the bundled application fails, in the words of docs/application.md."""
 
@@ -37,6 +40,7 @@ _EXCEPTION = re.compile(r"Exception\b|Error\b")
 _STACK = re.compile(r"\s*(?:at [\w$.<>/@]+\(|\.\.\. \d+ (?:more|common frames)|Traceback \(|File \".*\", line \d)")
 _LOG_LEVEL = re.compile(r"(?:log4j:)?(?:TRACE|DEBUG|INFO|WARN)\b")
 _EXIT_CODE = re.compile(r"\bexit ?code:? (\d{1,3})\b", re.IGNORECASE)
+_MEANT = re.compile(r"\(exit code (\d{1,3}) of the bundled application: ")
 _AROUND_AN_ANSWER = re.compile(r"Failure executing: \w+ at: \S+ Message: | Received status: Status\(.*")
 """The text of Spark's Kubernetes client before and after the API server's answer. It repeats what the answer has."""
 
@@ -96,6 +100,12 @@ def driver_failure(pod: Mapping[str, Any], containers: frozenset[str] = frozense
         f"container {name} failed with ExitCode: {end['exitCode']}, Reason: {end.get('reason') or 'unknown'}"
         for name, end in failed
     )
+
+
+def exit_code_in(cause: str) -> int | None:
+    """Return the application's exit code that a line of `cause_of_failure` names; None if it names none."""
+    found = _MEANT.search(cause)
+    return int(found[1]) if found is not None else None
 
 
 def _stable(line: str) -> str:

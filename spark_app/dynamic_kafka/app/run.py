@@ -216,6 +216,7 @@ class Telemetry:
             CommittedProgress(self.board, {name: each.state_location for name, each in options.items()}),
             prober=self._prober,
             drains=self._drains,
+            lost_topics=self.internal.lost,
             abilities=abilities_of(min(each.metadata_discovery_interval_ms for each in options.values())),
         )
         reporter.start()

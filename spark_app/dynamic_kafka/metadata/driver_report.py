@@ -103,6 +103,7 @@ class DriverReport(_ReportPart):
         finished: whether all queries have ended by themselves, and a further start of them reads nothing. No report
             follows.
         open_splits: splits that have not reached their stop record, once another one has; not all of them.
+        lost_topics: internal topics of the application that are missing or were re-created.
         streams: the streams of the applied revision, word for word; None, and absent from the text, if they are large.
     """
 
@@ -120,6 +121,7 @@ class DriverReport(_ReportPart):
     unanswered: tuple[str, ...] = ()
     finished: StrictBool = False
     open_splits: tuple[str, ...] = ()
+    lost_topics: tuple[str, ...] = ()
     streams: Annotated[dict[str, Any] | None, BeforeValidator(_streams_or_none)] = None
 
     @classmethod

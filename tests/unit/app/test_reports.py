@@ -51,7 +51,7 @@ def test_the_operator_reads_what_the_driver_reports() -> None:
         TopicDrain("west", "old", 0, 312.04, True, "K", finished=True),
     ]
     state = replace(DRAINING, rejected=("6f1c/18", "another cluster"), unanswered=("west",), finished=True)
-    state = replace(state, open_splits=("east/old[1]",))
+    state = replace(state, open_splits=("east/old[1]",), lost_topics=("log",))
 
     read = Report.parse(report_text(state, drains, pod="uid-of-pod", beat=7))
 
@@ -70,6 +70,7 @@ def test_the_operator_reads_what_the_driver_reports() -> None:
         unanswered=frozenset({"west"}),
         finished=True,
         open_splits=("east/old[1]",),
+        lost_topics=("log",),
         streams=STREAMS,
     )
 
@@ -102,6 +103,7 @@ def test_the_json_form_does_not_change() -> None:
         "unanswered": [],
         "finished": False,
         "openSplits": [],
+        "lostTopics": [],
         "streams": STREAMS,
     }
 

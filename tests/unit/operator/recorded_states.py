@@ -13,6 +13,7 @@ from typing import Any
 from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.conditions.subscription import with_conditions
 from kafkastream_operator.core.decide import after_refusal, decide, without_document
+from kafkastream_operator.core.failure import cause_of_failure
 from kafkastream_operator.core.rollout.restart import MAX_ATTEMPTS
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING, Timing
 from kafkastream_operator.core.timestamps import stamp
@@ -49,6 +50,12 @@ def stream(world: World, before: KafkaStreamStatus | None = None) -> Json:
     life = world.application.life if world.application is not None else "Absent"
     status = world.stream_status("orders", [world.reader(life)], before)
     return recorded("KafkaStream", status, status.observed_generation)
+
+
+def failed_with(code: int) -> World:
+    """Return an application whose driver has ended with this exit code, in Kubeflow's words."""
+    cause = cause_of_failure(f"driver container failed with ExitCode: {code}, Reason: Error")
+    return running().application_is("Failed", failure=cause).settle()
 
 
 def asking(strategy: str = "Auto", **more: Any) -> World:
@@ -303,6 +310,10 @@ SUBSCRIPTIONS: dict[str, tuple[Callable[[], World], str]] = {
     "an application that is suspended": (lambda: idle("Suspended"), "Healthy"),
     "an application that is completed": (lambda: idle("Completed"), "Healthy"),
     "an application that has failed": (lambda: idle("Failed"), "Degraded"),
+    "a source topic that is missing": (lambda: failed_with(10), "Degraded"),
+    "an internal topic that is missing": (lambda: failed_with(11), "Degraded"),
+    "an internal topic that is wrong": (lambda: failed_with(12), "Degraded"),
+    "an internal topic that was lost": (lambda: reporting(running(), lost_topics=("log",)), "Healthy"),
     "an application that fails at rest": (lambda: running().application_is("Failed").settle(), "Degraded"),
     "an application that fails and is tried again": (
         lambda: running().application_is("Failing").settle(),

@@ -16,7 +16,7 @@ from kafkastream_operator.core.view import View
 from kafkastream_operator.models.conditions import Condition
 from kafkastream_operator.models.subscription import DrainingTopic
 
-EVENT_TYPES = frozenset({"StreamsResolved", "RolledOut"})
+EVENT_TYPES = frozenset({"StreamsResolved", "RolledOut", "TopicsReady"})
 """Conditions that are worth an Event with whatever reason they become False."""
 EVENT_REASONS = frozenset(
     {"DrainTimedOut", "NotMounted", "SecretsNotMounted", "NoReport", "ReportUnreadable", "ImageTooOld", "NeverReached"}

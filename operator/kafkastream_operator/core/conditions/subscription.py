@@ -8,6 +8,7 @@
 | Mounted | the driver mounts the document |
 | Reporting | the driver reports, so that drains can end |
 | ClusterNeverReached | the driver has never read a cluster, since it does not answer; the others are read |
+| TopicsReady | – (False while a topic is missing, lost or wrong; else the condition is not there) |
 | Drained | nothing drains |
 | Ready, Reconciling, Stalled | the summary that kstatus and GitOps tools read |
 """
@@ -27,6 +28,7 @@ from kafkastream_operator.core.conditions.driver import (
     reporting,
     time_to_report,
 )
+from kafkastream_operator.core.conditions.topics import topics_ready
 from kafkastream_operator.core.document import MAX_BYTES, Document, Key
 from kafkastream_operator.core.drain_evidence import FRESH_S
 from kafkastream_operator.core.last_failure import failure_text, has_failed, is_steady, last_failure, row_ends_at
@@ -69,6 +71,7 @@ def subscription_conditions(
         *streams_resolved(resolved),
         *overriding,
         _with_pause(rolled_out, "nothing newer is rolled out", paused),
+        *topics_ready(view),
         _application_found(view, document),
         mounted(view, document.secrets),
         reporting(view, document),
@@ -175,6 +178,7 @@ def with_summary(found: tuple[Condition, ...], *, awaited: str = "") -> tuple[Co
         each
         for each in found
         if (each.status == "False" and each.type in ("StreamsResolved", "RolledOut", "Mounted"))
+        or (each.type == "TopicsReady" and each.reason != "InternalTopicLost")
         or (each.type == "ApplicationFound" and each.reason in (*FAILED, "TopicIntegrity"))
     ]
     stuck = [each for each in bad if (each.type, each.reason) not in PASSING]

@@ -34,7 +34,7 @@ MAX_BYTES = 160 * 1024
 MAX_REASON = 1000
 """Characters of the reason for a rejected revision, or of the cause why a cluster does not answer."""
 MAX_NEVER_REACHED = 20
-"""The most clusters that are reported as never reached, and as unanswered."""
+"""The most clusters that are reported as never reached, and as unanswered; also the most lost internal topics."""
 MAX_OPEN_SPLITS = 10
 """The most splits that are reported as open."""
 MAX_REVISIONS = 16
@@ -54,6 +54,7 @@ class DriverState:
         unanswered: the new clusters that have neither answered a query nor failed yet.
         finished: all queries have ended by themselves, and a further start of them reads nothing.
         open_splits: splits that have not reached their stop record, once another one has.
+        lost_topics: internal topics of the application that are missing or were re-created.
     """
 
     applied: Revision | None
@@ -64,6 +65,7 @@ class DriverState:
     unanswered: tuple[str, ...] = ()
     finished: bool = False
     open_splits: tuple[str, ...] = ()
+    lost_topics: tuple[str, ...] = ()
 
 
 class AppliedRevision:
@@ -193,6 +195,7 @@ def report_text(
         unanswered=state.unanswered,
         finished=state.finished,
         open_splits=state.open_splits,
+        lost_topics=state.lost_topics,
         streams=dict(rendering.streams) if rendering is not None and rendering.streams is not None else None,
     )
     left = MAX_BYTES - len(report.text())

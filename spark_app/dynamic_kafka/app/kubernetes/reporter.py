@@ -84,6 +84,7 @@ class Reporter:
     Args:
         prober: the thread that lists the clusters' end offsets. The first rendered document starts it if needed.
         drains: the progress of drains, which the prober updates.
+        lost_topics: returns for each internal topic of the application whether it was lost.
     """
 
     def __init__(
@@ -96,11 +97,12 @@ class Reporter:
         prober: LagProber,
         drains: DrainTracker,
         abilities: Sequence[str] = (LIVE,),
+        lost_topics: Callable[[], Mapping[str, bool]] = dict,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pod, self._discovery, self._board, self._progress = pod, discovery, board, progress
         self._prober, self._drains, self._clock = prober, drains, clock
-        self._abilities = abilities
+        self._abilities, self._lost_topics = abilities, lost_topics
         self._applied, self._schedule = AppliedRevision(), ReportSchedule(clock())
         self._uid = ""
         self._beat = 0
@@ -153,6 +155,7 @@ class Reporter:
             unanswered=tuple(sorted({name for each in sinks for name in each.unanswered})[:MAX_NEVER_REACHED]),
             finished=self._has_ended(),
             open_splits=tuple(sorted({split for each in sinks for split in each.open_splits})[:MAX_OPEN_SPLITS]),
+            lost_topics=tuple(sorted(name for name, lost in self._lost_topics().items() if lost)[:MAX_NEVER_REACHED]),
         )
         if not self._schedule.is_due(state, now):
             return True

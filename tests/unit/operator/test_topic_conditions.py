@@ -1,0 +1,55 @@
+"""The condition `TopicsReady`: missing source topics, missing and wrong internal topics, and lost ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kafkastream_operator.core.failure import cause_of_failure
+from tests.unit.operator.recorded_states import failed_with, reporting
+from tests.unit.operator.world import World, running
+
+
+def types(world: World) -> set[str]:
+    return {each.type for each in world.status.conditions}
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "text"),
+    [
+        (10, "SourceTopicMissing", "a topic of its streams does not exist"),
+        (11, "InternalTopicMissing", "`python -m dynamic_kafka.app init app.yaml`"),
+        (12, "InternalTopicMisconfigured", "are not as app.yaml declares them"),
+    ],
+)
+def test_each_exit_code_about_topics_has_its_reason(code: int, reason: str, text: str) -> None:
+    world = failed_with(code)
+    assert world.condition("TopicsReady") == ("False", reason)
+    assert text in world.message("TopicsReady")
+    assert world.condition("Ready") == ("False", reason)
+    assert world.condition("Stalled") == ("True", reason)
+
+
+def test_another_failure_is_about_no_topic() -> None:
+    world = failed_with(5)
+    assert "TopicsReady" not in types(world)
+    assert world.condition("Stalled") == ("True", "Failed")
+
+
+def test_a_failure_that_is_tried_again_needs_a_person_too() -> None:
+    cause = cause_of_failure("driver container failed with ExitCode: 11, Reason: Error")
+    world = running().application_is("Failing", failure=cause).settle()
+    assert world.condition("Stalled") == ("True", "InternalTopicMissing")
+    world.application_is("Running", failure="").settle()
+    assert "TopicsReady" not in types(world)
+
+
+def test_a_lost_topic_is_a_condition_while_reading_goes_on() -> None:
+    world = reporting(running(), lost_topics=("log",))
+    assert world.condition("TopicsReady") == ("False", "InternalTopicLost")
+    assert world.message("TopicsReady").startswith("internal topics were deleted or re-created")
+    assert world.condition("Ready")[0] == "True"
+    assert world.driver is not None and world.driver.report is not None
+    world.driver = replace(world.driver, report=replace(world.driver.report, lost_topics=()))
+    assert "TopicsReady" not in types(world.settle())
