@@ -39,9 +39,11 @@ TRANSIENT = frozenset(
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.NOT_COORDINATOR,
         KafkaError._NOENT,
+        KafkaError._DESTROY_BROKER,
     }
 )
-"""Codes of a leader or coordinator that is moving: a retry gets an answer."""
+"""Codes of a leader or coordinator that is moving, or of a connection that the client itself replaces when it finds the
+brokers behind the bootstrap servers: a retry gets an answer."""
 
 HARMLESS_TO_READ = UNREACHABLE | TRANSIENT | {KafkaError.GROUP_AUTHORIZATION_FAILED}
 """Codes after which a range may still advance. A consumer looks for the coordinator of its group although it reads

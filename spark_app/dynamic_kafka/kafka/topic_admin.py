@@ -11,13 +11,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ConfigResource, NewTopic
 
 from dynamic_kafka.errors import ClusterError, ClusterUnreachableError
 from dynamic_kafka.kafka.admin import ClusterAdmin, id_of
-from dynamic_kafka.kafka.errors import UNREACHABLE, kafka_error_of
-from dynamic_kafka.kafka.retries import PAUSE_S
+from dynamic_kafka.kafka.errors import TRANSIENT, UNREACHABLE, is_transient, kafka_error_of
+from dynamic_kafka.kafka.retries import PAUSE_S, retry_while_transient
 from dynamic_kafka.wording import first_few
 
 _CLUSTER_DEFAULT = -1
@@ -88,7 +88,10 @@ class TopicAdmin(ClusterAdmin):
                 text = f"it lists the topic {first_few(unsettled)} but does not describe it: start again in a moment"
                 raise ClusterUnreachableError(self.cluster, text)
             time.sleep(PAUSE_S)
-        configs = self._configs(list(described))
+        try:
+            configs = retry_while_transient(lambda left_s: self._configs(list(described)), self.deadline_s)
+        except KafkaException as raised:
+            raise self._translated("describe the configuration of topics", raised) from None
         return {
             name: FoundTopic(
                 topic_id=id_of(topic),
@@ -106,21 +109,35 @@ class TopicAdmin(ClusterAdmin):
         Args:
             validate_only: let the controller check the request, without a change.
         """
-        requests = [topic.request() for topic in topics]
-        times = {"operation_timeout": self.deadline_s, "request_timeout": self.deadline_s}
-        futures = self._client.create_topics(requests, validate_only=validate_only, **times)
         made, existed, unclear, refused = set(), set(), set(), {}
-        for name, raised in self._results(futures).items():
+        for name, raised in self._ask_to_create(topics, validate_only=validate_only).items():
             error = kafka_error_of(raised) if raised is not None else None
             if raised is None:
                 made.add(name)
             elif error is not None and error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 existed.add(name)
-            elif error is None or error.code() in UNREACHABLE:
+            elif error is None or error.code() in UNREACHABLE | TRANSIENT:
                 unclear.add(name)
             else:
                 refused[name] = self._refusal("make", "CREATE", name, error)
         return Creation(frozenset(made), frozenset(existed), frozenset(unclear), refused)
+
+    def _ask_to_create(self, topics: Sequence[WantedTopic], *, validate_only: bool) -> dict[str, Exception | None]:
+        """Return the result of the request for each topic. Those with a transient error are asked for again."""
+        deadline = time.monotonic() + self.deadline_s
+        requests = {topic.name: topic.request() for topic in topics}
+        results: dict[str, Exception | None] = {}
+        while requests:
+            left_s = max(0.1, deadline - time.monotonic())
+            times = {"operation_timeout": left_s, "request_timeout": left_s}
+            futures = self._client.create_topics(list(requests.values()), validate_only=validate_only, **times)
+            results |= self._results(futures)
+            again = {name for name, raised in results.items() if raised is not None and is_transient(raised)}
+            if time.monotonic() + PAUSE_S > deadline:
+                break
+            requests = {name: request for name, request in requests.items() if name in again}
+            time.sleep(PAUSE_S if requests else 0.0)
+        return results
 
     def delete(self, names: Sequence[str]) -> dict[str, ClusterError]:
         """Delete topics and wait until the broker lists none of them; return the failures.
@@ -154,6 +171,8 @@ class TopicAdmin(ClusterAdmin):
                 error = kafka_error_of(raised)
                 if error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                     continue
+                if is_transient(raised):
+                    raise
                 if error is not None and error.code() in _RIGHTS:
                     raise self._refusal("compare", "DESCRIBE_CONFIGS", resource.name, error) from None
                 raise self._translated(f"describe the configuration of topic {resource.name!r}", raised) from None
