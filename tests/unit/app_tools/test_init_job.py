@@ -73,9 +73,7 @@ def test_metadata_of_another_place_is_checked_before_the_sync(
     assert "--skip-source-topics" not in job["spec"]["template"]["spec"]["containers"][0]["command"]
 
 
-def test_it_has_no_rights_and_no_attempt_in_vain(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_has_no_rights_and_no_attempt_in_vain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec = printed(capsys, write(tmp_path))["spec"]
     assert spec["template"]["spec"]["automountServiceAccountToken"] is False
     (rule,) = spec["podFailurePolicy"]["rules"]

@@ -82,6 +82,20 @@ def test_a_server_that_gets_no_secret_is_named(tmp_path: Path, capsys: pytest.Ca
     assert text.startswith("cluster 'east': metadata names the server evil:9092, which may not get the secrets")
 
 
+def test_the_home_of_internal_topics_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    topics = [{"name": "offsets", "kind": "changelog"}]
+
+    def wrong(**home: Any) -> str:
+        path = write(tmp_path, internalTopics={"topics": topics, **home})
+        return "".join(findings(capsys, path, 2)["internal topics"])
+
+    assert findings(capsys, write(tmp_path, internalTopics={"topics": topics, "cluster": "east"}), 0) == {}
+    assert "names no cluster 'eats'; did you mean 'east'?" in wrong(cluster="eats")
+    own: dict[str, Any] = {"bootstrapServers": "k:9092"}
+    assert "no property 'securty.protocol'" in wrong(**own, properties={"securty.protocol": "SSL"})
+    assert "SHOP_ABSENT" in wrong(**own, properties={"sasl.password": "${env:SHOP_ABSENT}"})
+
+
 def test_a_certificate_that_is_none_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "ca.pem").write_text(PASSWORD)
     path = write(

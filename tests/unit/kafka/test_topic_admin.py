@@ -59,7 +59,7 @@ def test_a_topic_that_another_client_made_is_not_its_own() -> None:
 
 
 @pytest.mark.parametrize("code", [KafkaError._DESTROY_BROKER, KafkaError.LEADER_NOT_AVAILABLE])
-def test_only_the_topic_with_a_transient_error_is_asked_for_again(code: int) -> None:
+def test_only_a_topic_with_a_transient_error_is_asked_again(code: int) -> None:
     made, client = admin({"b": code}, {})
     assert made.create(TOPICS).made == {"a", "b"}
     assert client.asked == [["a", "b"], ["b"]]

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from dynamic_kafka.app.config.app_config import AppConfig
+from dynamic_kafka.app.config.internal_topics import InternalTopics
 from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.app.config.schema import Sink
 from dynamic_kafka.app.exit_codes import ExitCode, code_of
+from dynamic_kafka.app.internal_topics.home import find_home
 from dynamic_kafka.app.query.checkpoints import Checkpoint, refuse_old_checkpoint
 from dynamic_kafka.app.query.sinks import load_function, search_beside
 from dynamic_kafka.app.tools.connections import connect
@@ -33,6 +35,7 @@ from dynamic_kafka.metadata.services.service import KafkaMetadataService, load_c
 from dynamic_kafka.metadata.subscriber import KafkaStreamSubscriber
 from dynamic_kafka.metadata.subscription import Subscription, unite
 from dynamic_kafka.options import CustomSubscriber, SourceOptions
+from dynamic_kafka.wording import counted
 
 HELP = "check an app.yaml, its metadata, classes, client properties and secrets; with --connect its clusters, too"
 
@@ -109,6 +112,9 @@ def _checks(config: AppConfig, *, connected: bool) -> Iterator[Finding]:
     for check, warnings in (("app.yaml", config.warnings), ("options", options.warnings)):
         yield from (Finding(check, f"note: {warning}") for warning in warnings)
     yield _checked("client properties", partial(_client_properties, options.kafka_properties, config.where_is))
+    declared = config.file.internal_topics
+    if declared is not None and (declared.cluster is None or connected or options.service in ("file", "static")):
+        yield _checked("internal topics", partial(_internal_topics, config, declared, options))
     yield from _metadata(options, connected=connected)
 
 
@@ -195,6 +201,17 @@ def _metadata(options: SourceOptions, *, connected: bool) -> Iterator[Finding]:
         return
     for name, found in connect(options, subscription):
         yield Finding(f"connection to {name}", str(found), found if isinstance(found, DynamicKafkaError) else None)
+
+
+def _internal_topics(config: AppConfig, declared: InternalTopics, options: SourceOptions) -> str:
+    """Check the home cluster of the internal topics: its name, its properties and its secrets. Asks no cluster."""
+    where = f"{config.source}: internalTopics.properties"
+    home = find_home(config, declared, lambda: _subscription(options)[0])
+    if declared.cluster is None:
+        _client_properties(home.client.common, where)
+    _secrets(home.client)
+    count = counted(len(declared.topics), "topic")
+    return f"{count} with home cluster {home.name}; `init --dry-run` compares them with the cluster"
 
 
 def _subscription(options: SourceOptions) -> tuple[Subscription, int]:
