@@ -84,6 +84,19 @@ def test_a_lost_checkpoint_is_replaced_with_known_numbers(shop: Shop, tools: Too
     assert_rows(app.run(checkpoint="checkpoints-2"), second + third)
 
 
+def test_a_missing_record_is_written_at_the_next_start(shop: Shop, tools: Tools) -> None:
+    """A driver that died between Spark's commit and its record: the batch is committed, and the changelog lacks it."""
+    app = LostCheckpoint(shop)
+    rows = produce("east", shop.east, shop.orders, 6)
+    assert_rows(app.run(changelog=False), rows)
+    path = app.write()
+    assert tools("restore-offsets", path, "--from", "changelog") == 2
+    assert "has no record of application 'test', sink 'lake', source 0" in tools.errors
+    assert_rows(app.run(), rows)
+    found = tools.json("restore-offsets", path)
+    assert found["startingOffsets"] == {"east": {shop.orders: {"0": 6}}}
+
+
 def test_expired_records_and_another_topic_are_noticed(shop: Shop, tools: Tools) -> None:
     app = LostCheckpoint(shop)
     produce("east", shop.east, shop.orders, 10)

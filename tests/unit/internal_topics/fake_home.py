@@ -81,10 +81,9 @@ class FakeHome(Home):
     """The home `east`, with one fake client."""
 
     def __init__(self, fake: FakeAdmin) -> None:
-        super().__init__("east", ClusterClient(cluster="east", common={}, own={}))
-        object.__setattr__(self, "fake", fake)
+        super().__init__("east", lambda: ClusterClient(cluster="east", common={}, own={}))
+        self.fake = fake
 
     def admin(self, deadline_s: float) -> TopicAdmin:
-        fake: FakeAdmin = self.__dict__["fake"]
-        fake.deadline_s = deadline_s
-        return fake
+        self.fake.deadline_s = deadline_s
+        return self.fake

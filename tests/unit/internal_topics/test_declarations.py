@@ -126,3 +126,18 @@ def test_the_state_is_beside_the_checkpoints_by_default() -> None:
     assert parsed("  cluster: east\n" + TOPICS).state_location == "/data/checkpoints/dynamic-kafka"
     moved = parsed("  cluster: east\n" + TOPICS, "options: {stateLocation: /state}\n")
     assert moved.state_location == "/state"
+
+
+def test_a_home_in_the_metadata_follows_its_servers() -> None:
+    config = parsed("  cluster: east\n" + TOPICS)
+    declared = config.file.internal_topics
+    assert declared is not None
+    servers = ["e:9092"]
+
+    def subscription() -> Subscription:
+        east = SubscribedCluster({"orders": "orders"}, {"bootstrap.servers": servers[0]})
+        return Subscription({"east": east}, ("orders",))
+
+    home = find_home(config, declared, subscription)
+    servers[0] = "moved:9092"
+    assert home.client.resolved_properties()["bootstrap.servers"] == "moved:9092"

@@ -6,7 +6,7 @@ A home with servers of its own gets none of the options' properties: its `proper
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from functools import partial
 
 from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.config.internal_topics import InternalTopics
@@ -22,17 +22,21 @@ OWN_SERVERS = "internal-topics"
 """The name in messages and in the client's id of a home with servers of its own."""
 
 
-@dataclass(frozen=True)
 class Home:
     """The access to the home cluster, with references to secrets unresolved.
 
-    Attributes:
+    Args:
         name: the cluster id of the metadata, or `OWN_SERVERS`.
-        client: resolves the properties, each time anew.
+        find_client: returns the present access; the metadata of a cluster may change while the application runs.
     """
 
-    name: str
-    client: ClusterClient
+    def __init__(self, name: str, find_client: Callable[[], ClusterClient]) -> None:
+        self.name, self._find_client = name, find_client
+
+    @property
+    def client(self) -> ClusterClient:
+        """The present access. Raises OptionError if the metadata names the cluster no longer."""
+        return self._find_client()
 
     def admin(self, deadline_s: float) -> TopicAdmin:
         """Return a new admin client. Each of its calls has this deadline. Raises as `resolved_properties` does."""
@@ -54,13 +58,19 @@ def find_home(config: AppConfig, declared: InternalTopics, subscription: Callabl
         given: Mapping[str, str] = {**declared.properties, "bootstrap.servers": declared.bootstrap_servers or ""}
         where = f"{config.source}: internalTopics.properties"
         common = translate_java(given, where, warn=lambda _: None, fit=True)
-        return Home(OWN_SERVERS, ClusterClient(cluster=OWN_SERVERS, common=common, own={}))
-    known = subscription().clusters
-    if declared.cluster not in known:
-        hint = did_you_mean(declared.cluster, known) or f"; it names: {first_few(sorted(known))}"
+        own = ClusterClient(cluster=OWN_SERVERS, common=common, own={})
+        return Home(OWN_SERVERS, lambda: own)
+    home = Home(declared.cluster, partial(_subscribed_client, config, declared.cluster, subscription))
+    _ = home.client  # report a wrong name now
+    return home
+
+
+def _subscribed_client(config: AppConfig, cluster: str, subscription: Callable[[], Subscription]) -> ClusterClient:
+    present = subscription()
+    if cluster not in present.clusters:
+        hint = did_you_mean(cluster, present.clusters) or f"; it names: {first_few(sorted(present.clusters))}"
         raise OptionError(
             f"{config.source}: internalTopics.cluster: the metadata of the subscribed streams names no cluster"
-            f" {declared.cluster!r}{hint}"
+            f" {cluster!r}{hint}"
         )
-    options = config.parsed_options(config.sinks[0])
-    return Home(declared.cluster, client_of(options, subscription(), declared.cluster))
+    return client_of(config.parsed_options(config.sinks[0]), present, cluster)

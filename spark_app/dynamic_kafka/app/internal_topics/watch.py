@@ -12,9 +12,15 @@ from collections.abc import Mapping, Sequence
 
 from dynamic_kafka.app.config.internal_topics import InternalTopic
 from dynamic_kafka.app.internal_topics.home import Home
-from dynamic_kafka.app.internal_topics.setup_plan import Remembered, missing_text, recreated_text, recreated_topics
+from dynamic_kafka.app.internal_topics.setup_plan import (
+    Remembered,
+    check_home,
+    missing_text,
+    recreated_text,
+    recreated_topics,
+)
 from dynamic_kafka.app.internal_topics.topic_set_up import SetupResult
-from dynamic_kafka.errors import DynamicKafkaError, MissingInternalTopicError
+from dynamic_kafka.errors import DynamicKafkaError, IdentityError, MissingInternalTopicError
 from dynamic_kafka.kafka.topic_admin import FoundTopic, TopicAdmin
 
 INTERVAL_S = 10.0
@@ -76,11 +82,20 @@ class TopicWatch:
         fields = {"event": "internal-topics", "made": [], "deleted": names, "recreated": sorted(recreated)}
         log.warning("%s%s", text, "" if self._manual else ". The next start does so, too", extra=fields)
 
+    def _check_home(self, home: Home, kafka_id: str | None, remembered: Remembered) -> None:
+        """Refuse another cluster than that of the start: its topics say nothing about ours. Raises IdentityError."""
+        try:
+            check_home(home.name, kafka_id, remembered, None)
+        except IdentityError as error:
+            self.failure = error if self._manual else None
+            raise
+
     def _run(self, home: Home, remembered: Remembered) -> None:
         admin: TopicAdmin | None = None
         while not self._stopped.wait(INTERVAL_S):
             try:
                 admin = admin if admin is not None else home.admin(DEADLINE_S)
+                self._check_home(home, admin.kafka_id(self._topics[0].name), remembered)
                 found = admin.found([topic.name for topic in self._topics])
                 self.compare(found, remembered)
                 self._failing = False
