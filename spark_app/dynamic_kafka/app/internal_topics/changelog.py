@@ -31,6 +31,7 @@ from dynamic_kafka.planning.progress import OffsetDocument
 DELIVERY_S = 30.0
 """How long the delivery of one record may take, before the next document replaces it."""
 CLOSE_S = 5.0
+"""How long the end of the application waits for the last record."""
 POLL_S = 0.2
 
 log = logging.getLogger(__name__)
@@ -118,9 +119,15 @@ class ChangelogWriter:
             self._changed.notify_all()
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until each queued record was written or given up. Return False when the time runs out."""
+        """Wait until each queued record was written or given up. Return False when the time runs out.
+
+        It does not wait while records fail, and no longer than `CLOSE_S`: no stop is worth the wait for evidence.
+        """
         with self._changed:
-            return self._changed.wait_for(lambda: not self._next and not self._busy, timeout_s)
+            return self._changed.wait_for(lambda: not self._next and not self._busy, self._wait_s(timeout_s))
+
+    def _wait_s(self, timeout_s: float) -> float:
+        return 0.0 if self._failing else min(timeout_s, CLOSE_S)
 
     def close(self) -> None:
         """End the thread after its present record. Returns at once."""

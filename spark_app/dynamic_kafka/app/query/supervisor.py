@@ -228,7 +228,7 @@ class Supervisor:
                 )
         changelog = self._internal.changelog if self._internal is not None else None
         if changelog is not None and not changelog.flush(max(0.5, deadline - time.monotonic())):
-            log.warning("the last offset documents were not written to the changelog within gracePeriod")
+            log.warning("the last offset documents were not written to the changelog; the next start writes them")
         for each in self._queries.values():
             if each.committer is not None:
                 each.committer.close()
