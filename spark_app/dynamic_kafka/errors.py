@@ -36,7 +36,9 @@ text only. `cause_of` finds our error in that text. Each cluster error starts wi
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Self
 
 
 class DynamicKafkaError(Exception):
@@ -174,6 +176,12 @@ class MissingSourceTopicError(ClusterError):
     """A topic that metadata names does not exist on its cluster."""
 
     code = "MISSING_SOURCE_TOPIC"
+
+    @classmethod
+    def of(cls, cluster: str, topics: Iterable[str]) -> Self:
+        """Return the error for topics of one cluster."""
+        named = ", ".join(map(repr, sorted(topics)))
+        return cls(cluster, f"has no topic {named}: create it, or remove it from the stream")
 
 
 class ReadTimeoutError(ClusterError):

@@ -11,7 +11,7 @@ import functools
 import logging
 from collections.abc import Mapping
 
-from dynamic_kafka.errors import ClusterUnreachableError, DynamicKafkaError
+from dynamic_kafka.errors import ClusterUnreachableError, DynamicKafkaError, MissingSourceTopicError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.config import ClusterClient, admin_config, config_digest, consumer_config
 from dynamic_kafka.kafka.config_checks import check_client
@@ -68,11 +68,15 @@ def request_of(
 
 def observe_all(
     options: SourceOptions, subscription: Subscription, *, earliest: bool = False, timeout_s: float | None = None
-) -> tuple[dict[str, ClusterObservation], dict[str, DynamicKafkaError]]:
-    """Ask all clusters of a subscription once, with clients of their own; return the answers and the failures.
+) -> dict[str, ClusterObservation]:
+    """Ask all clusters of a subscription once, with clients of their own; return the answers.
 
     Args:
         timeout_s: seconds to wait for all; None waits until each has answered or failed.
+
+    Raises:
+        MissingSourceTopicError: a topic that metadata names does not exist.
+        ClusterError: a cluster does not answer in time, or refuses.
     """
     probes = ClusterProbes(options)
     try:
@@ -84,9 +88,13 @@ def observe_all(
         answers, failures = collect_observations(pending, timeout_s=timeout_s)
     finally:
         probes.close()
-    late = made.keys() - answers.keys() - failures.keys()
-    unanswered = {name: ClusterUnreachableError(name, f"no answer within {timeout_s:g} s") for name in late}
-    return answers, {**unanswered, **failures, **broken}
+    for cluster in subscription.clusters:
+        if cluster in answers and answers[cluster].missing:
+            raise MissingSourceTopicError.of(cluster, answers[cluster].missing)
+        if cluster not in answers:
+            late = ClusterUnreachableError(cluster, f"no answer within {timeout_s or 0:g} s")
+            raise {**failures, **broken}.get(cluster, late)
+    return answers
 
 
 class ClusterProbes:

@@ -120,15 +120,13 @@ def _check_topics(given: PlanInput, progress: OffsetDocument, cluster: str, answ
     parked = progress.parked[cluster].topics if cluster in progress.parked else {}
     # A slow cluster may have answered an earlier question: only topics that metadata still name count. A topic that
     # drains has nothing to read if it was never there: a mistyped name, taken back, must not hold the next revision.
-    absent = sorted(
+    absent = [
         topic
         for topic in (answer.missing & wanted.topics.keys()) - wanted.draining
         if progress.topic(cluster, topic) is None and topic not in parked
-    )
+    ]
     if absent and (cluster not in given.read_before or given.new_revision):
-        topics = ", ".join(map(repr, absent))
-        text = f"has no topic {topics}: create it, or remove it from the stream"
-        raise RevisionRejectedError(MissingSourceTopicError(cluster, text))
+        raise RevisionRejectedError(MissingSourceTopicError.of(cluster, absent))
     undescribed = sorted(set(wanted.topics) - answer.topics.keys() - answer.missing)
     if undescribed and given.logged.is_initial:
         _refuse_undescribed(given, cluster, undescribed[0])

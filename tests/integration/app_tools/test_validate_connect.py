@@ -67,7 +67,7 @@ def test_each_obstacle_of_a_cluster_is_named(
         assert f"could not describe topic '{unseen}': Broker: Topic authorization failed" in found
         assert "give the user READ on the topic" in found
     allow(secured, "alice", "missing", AclOperation.DESCRIBE)
-    assert "it has no topic missing: create it, or correct its name" in validate(["orders", "missing"], 10)
+    assert "has no topic 'missing': create it, or remove it from the stream" in validate(["orders", "missing"], 10)
     assert "the cluster refuses the login" in validate(["orders"], 4, password="another-secret")
 
 

@@ -13,16 +13,39 @@ from kafkastream_operator.core.failure import exit_code_in
 from kafkastream_operator.core.view import View
 from kafkastream_operator.models.conditions import Condition, condition
 
-SOURCE_TOPIC, INTERNAL_TOPIC, DEVIATION = 10, 11, 12
-"""Exit codes of the bundled application that are about topics."""
 _INIT = "`python -m dynamic_kafka.app init app.yaml`"
+_OF_EXIT_CODE = {
+    10: (
+        "SourceTopicMissing",
+        "a topic of its streams does not exist; the driver's log names it. Create the topic, or take it out of its"
+        " stream, and start the application again",
+    ),
+    11: (
+        "InternalTopicMissing",
+        "an internal topic is missing or was re-created; the driver's log names it. Its records are lost if it existed"
+        f" before. To make it, run {_INIT} where the application's image and app.yaml are, or the Job that"
+        " `manifest --init` prints; then start the application again. If others exist, `init` needs the flag that the"
+        " log names",
+    ),
+    12: (
+        "InternalTopicMisconfigured",
+        "internal topics are not as app.yaml declares them; the driver's log lists all deviations. Correct the topics"
+        " or the declarations, and start the application again",
+    ),
+}
+"""The reason and the message for each exit code of the bundled application that is about topics."""
 
 
 def topics_ready(view: View) -> tuple[Condition, ...]:
     """Return the condition if a topic is missing or wrong; nothing if none is known to be."""
     application = view.application
     if application is not None and application.life in FAILED:
-        return _of_failure(exit_code_in(application.failure), f"SparkApplication {view.spec.application_ref.name}")
+        code = exit_code_in(application.failure)
+        if code not in _OF_EXIT_CODE:
+            return ()
+        reason, text = _OF_EXIT_CODE[code]
+        text = f"SparkApplication {view.spec.application_ref.name} has ended because {text}"
+        return (condition("TopicsReady", False, reason, text),)
     report = own_report(view.driver, view.uid)
     if report is None or not report.lost_topics:
         return ()
@@ -31,27 +54,3 @@ def topics_ready(view: View) -> tuple[Condition, ...]:
         f" Reading goes on. The next start makes missing ones again, and so does {_INIT}"
     )
     return (condition("TopicsReady", False, "InternalTopicLost", text),)
-
-
-def _of_failure(code: int | None, name: str) -> tuple[Condition, ...]:
-    if code == SOURCE_TOPIC:
-        text = (
-            f"{name} has ended because a topic of its streams does not exist; the driver's log names it. Create the"
-            " topic, or take it out of its stream, and start the application again"
-        )
-        return (condition("TopicsReady", False, "SourceTopicMissing", text),)
-    if code == INTERNAL_TOPIC:
-        text = (
-            f"{name} has ended because an internal topic is missing or was re-created; the driver's log names it. Its"
-            f" records are lost if it existed before. To make it, run {_INIT} where the application's image and"
-            " app.yaml are, or the Job that `manifest --init` prints; then start the application again. If others"
-            " exist, `init` needs the flag that the log names"
-        )
-        return (condition("TopicsReady", False, "InternalTopicMissing", text),)
-    if code == DEVIATION:
-        text = (
-            f"{name} has ended because internal topics are not as app.yaml declares them; the driver's log lists all"
-            " deviations. Correct the topics or the declarations, and start the application again"
-        )
-        return (condition("TopicsReady", False, "InternalTopicMisconfigured", text),)
-    return ()

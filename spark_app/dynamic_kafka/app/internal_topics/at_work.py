@@ -35,11 +35,10 @@ class InternalTopicsAtWork:
     def start(self) -> None:
         """Set the topics up, then watch them. Raises as `set_up_at_start`."""
         declared = self._config.file.internal_topics
-        result = set_up_at_start(self._config, self._subscription)
-        if declared is None or result is None or self._watch is None:
+        if declared is None or self._watch is None:
             return
         home = find_home(self._config, declared, self._subscription)
-        self._watch.start(home, result)
+        self._watch.start(home, set_up_at_start(self._config, declared, home))
         if declared.offset_changelog is not None:
             self.changelog = ChangelogWriter(home, declared.offset_changelog, self._config.name)
 

@@ -7,22 +7,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.config.internal_topics import InternalTopics
 from dynamic_kafka.app.config.loading import load_config
-from dynamic_kafka.app.internal_topics.home import find_home
+from dynamic_kafka.app.internal_topics.home import Home, find_home
 from dynamic_kafka.app.internal_topics.memory import SetupMemory
 from dynamic_kafka.app.internal_topics.parameters import InitParameters
 from dynamic_kafka.app.internal_topics.topic_set_up import SetupResult, TopicSetUp
 from dynamic_kafka.driver.cluster_clients import observe_all
 from dynamic_kafka.driver.metadata_services import make_discovery
-from dynamic_kafka.errors import MissingSourceTopicError, OptionError
-from dynamic_kafka.metadata.subscription import Subscription
-from dynamic_kafka.options import SourceOptions
+from dynamic_kafka.errors import OptionError
 from dynamic_kafka.wording import first_few
 
 log = logging.getLogger(__name__)
@@ -60,27 +57,27 @@ def init(
     options = config.parsed_options(config.sinks[0])
     deadline_s = declared.timeout / 1000 if timeout_s is None else timeout_s
     discovery = make_discovery(options, once=True)
-    with closing(_Started(discovery.start, lambda: discovery.current().subscription, discovery.stop)) as metadata:
+    try:
+        if check_sources or declared.cluster is not None:  # else there may be no metadata yet
+            discovery.start()
         if check_sources:
-            refuse_missing_sources(options, metadata.subscription(), deadline_s)
-        set_up = _set_up(config, declared, metadata.subscription, deadline_s)
-        with closing(set_up):
+            observe_all(options, discovery.current().subscription, timeout_s=deadline_s)
+        home = find_home(config, declared, lambda: discovery.current().subscription)
+        with closing(_set_up(config, declared, home, deadline_s)) as set_up:
             return set_up.make(parameters, dry_run=dry_run)
+    finally:
+        discovery.stop()
 
 
-def set_up_at_start(config: AppConfig, subscription: Callable[[], Subscription]) -> SetupResult | None:
-    """Make or check the internal topics when the application starts; None if it declares none.
+def set_up_at_start(config: AppConfig, declared: InternalTopics, home: Home) -> SetupResult:
+    """Make or check the internal topics when the application starts.
 
     With `internalTopicsSetup=automatic` all that is missing is made. With `manual` nothing is.
 
     Raises:
         as `init`.
     """
-    declared = config.file.internal_topics
-    if declared is None:
-        return None
-    set_up = _set_up(config, declared, subscription, declared.timeout / 1000)
-    with closing(set_up):
+    with closing(_set_up(config, declared, home, declared.timeout / 1000)) as set_up:
         if is_manual(config):
             result = set_up.check()
         else:
@@ -94,27 +91,8 @@ def is_manual(config: AppConfig) -> bool:
     return config.parsed_options(config.sinks[0]).internal_topics_setup == "manual"
 
 
-def refuse_missing_sources(options: SourceOptions, subscription: Subscription, deadline_s: float) -> None:
-    """Ask all clusters of a subscription for their topics.
-
-    Raises:
-        MissingSourceTopicError: a topic does not exist.
-        ClusterError: a cluster does not answer in time, or refuses.
-    """
-    answers, failures = observe_all(options, subscription, timeout_s=deadline_s)
-    for cluster in subscription.clusters:
-        if cluster in failures:
-            raise failures[cluster]
-        if missing := answers[cluster].missing:
-            text = f"has no topic {first_few(map(repr, sorted(missing)))}: create it, or remove it from the stream"
-            raise MissingSourceTopicError(cluster, text)
-
-
-def _set_up(
-    config: AppConfig, declared: InternalTopics, subscription: Callable[[], Subscription], deadline_s: float
-) -> TopicSetUp:
-    memory = SetupMemory(config.state_location, config.name)
-    return TopicSetUp(find_home(config, declared, subscription), declared, memory, deadline_s)
+def _set_up(config: AppConfig, declared: InternalTopics, home: Home, deadline_s: float) -> TopicSetUp:
+    return TopicSetUp(home, declared, SetupMemory(config.state_location, config.name), deadline_s)
 
 
 def _report(result: SetupResult) -> None:
@@ -131,20 +109,3 @@ def _report(result: SetupResult) -> None:
         log.warning(text, lost, extra=fields)
     else:
         log.info("internal topics: %d made, %d there", len(plan.create), len(result.found), extra=fields)
-
-
-class _Started:
-    """The metadata of one `init`, which is looked up when it is first needed."""
-
-    def __init__(
-        self, start: Callable[[], None], subscription: Callable[[], Subscription], stop: Callable[[], None]
-    ) -> None:
-        self._start, self._subscription, self.close = start, subscription, stop
-        self._started = False
-
-    def subscription(self) -> Subscription:
-        """Return the subscription. Raises MetadataError."""
-        if not self._started:
-            self._start()
-            self._started = True
-        return self._subscription()

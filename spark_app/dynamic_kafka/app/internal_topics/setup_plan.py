@@ -86,7 +86,7 @@ def plan_setup(
         topic for topic in missing if not parameters.completes(topic.kind) and topic.name not in remembered.begun
     ]
     if found and refused:
-        raise MissingInternalTopicError(_some_missing(topics, found, refused))
+        raise MissingInternalTopicError(missing_text(refused, topics, found, remembered))
     deleted = tuple(topic.name for topic in missing if topic.name in remembered.ids)
     return SetupPlan(tuple(missing), deleted, recreated_topics(found, remembered))
 
@@ -101,7 +101,7 @@ def check_setup(topics: Sequence[InternalTopic], found: Mapping[str, FoundTopic]
     refuse_deviations(topics, found)
     missing = [topic for topic in topics if topic.name not in found]
     if missing:
-        raise MissingInternalTopicError(missing_text(missing, some=bool(found), remembered=remembered))
+        raise MissingInternalTopicError(missing_text(missing, topics, found, remembered))
     recreated = recreated_topics(found, remembered)
     if recreated:
         raise MissingInternalTopicError(recreated_text(recreated))
@@ -133,12 +133,19 @@ def refuse_deviations(topics: Sequence[InternalTopic], found: Mapping[str, Found
         )
 
 
-def missing_text(missing: Sequence[InternalTopic], *, some: bool, remembered: Remembered) -> str:
-    """Return the message for missing topics, with the command that makes them."""
+def missing_text(
+    missing: Sequence[InternalTopic],
+    topics: Sequence[InternalTopic],
+    found: Mapping[str, FoundTopic],
+    remembered: Remembered,
+) -> str:
+    """Return the message for missing ones of the declared topics, with the command that makes them."""
+    present = [topic for topic in topics if topic.name in found]
+    others = f"; others exist: {_names(present)}" if present else ""
     lost = [topic for topic in missing if topic.name in remembered.ids]
-    gone = f" (of these {_names(lost)} existed before: their records are lost)" if lost else ""
-    flag = completing_flag(missing) if some else ""
-    return f"internal topics are missing: {_names(missing)}{gone}. To make them: {tool_command('init', flag=flag)}"
+    gone = f". {_names(lost)} existed before: their records are lost" if lost else ""
+    command = tool_command("init", flag=completing_flag(missing) if present else "")
+    return f"internal topics are missing: {_names(missing)}{others}{gone}. To make them, empty: {command}"
 
 
 def recreated_text(recreated: Mapping[str, tuple[str, str]]) -> str:
@@ -156,16 +163,6 @@ def completing_flag(missing: Sequence[InternalTopic]) -> str:
     if kinds == {"repartition"}:
         return "--setup-repartition-topics-if-incomplete"
     return "--setup-changelog-topics-if-incomplete" if kinds == {"changelog"} else "--setup-all-topics-if-incomplete"
-
-
-def _some_missing(
-    topics: Sequence[InternalTopic], found: Mapping[str, FoundTopic], refused: Sequence[InternalTopic]
-) -> str:
-    present = [topic for topic in topics if topic.name in found]
-    return (
-        f"internal topics are missing: {_names(refused)}; others exist: {_names(present)}. If the missing ones were"
-        f" deleted, their records are lost. To make them, empty: {tool_command('init', flag=completing_flag(refused))}"
-    )
 
 
 def _names(topics: Sequence[InternalTopic]) -> str:

@@ -73,7 +73,7 @@ class TopicWatch:
         self._lost = lost
         if not lost:
             return
-        texts = [missing_text(missing, some=bool(found), remembered=remembered)] if missing else []
+        texts = [missing_text(missing, self._topics, found, remembered)] if missing else []
         texts += [recreated_text(recreated)] if recreated else []
         text = "; ".join(texts)
         if self._manual:

@@ -48,10 +48,7 @@ def connect(options: SourceOptions, subscription: Subscription) -> Iterator[tupl
 def _rights(admin: ClusterAdmin, *, options: SourceOptions, cluster: str, answer: ClusterObservation) -> str:
     """Return what works. Raises ClusterError for a topic that is missing or must not be read."""
     if answer.missing:
-        names = first_few(sorted(answer.missing))
-        raise MissingSourceTopicError(
-            cluster, f"it has no topic {names}: create it, or correct its name in the metadata"
-        )
+        raise MissingSourceTopicError.of(cluster, answer.missing)
     if denied := admin.unreadable(answer.topics):
         raise ClusterError(cluster, f"its log-in may not read {first_few(denied)}: it needs the right READ")
     parts = [f"answers, and accepts the log-in; topics that can be read: {first_few(answer.topics) or 'none yet'}"]

@@ -26,7 +26,7 @@ from dynamic_kafka.app.tools.restored_offsets import SavedOffsets, restore
 from dynamic_kafka.app.tools.restored_text import restored_text, restored_wire
 from dynamic_kafka.driver.cluster_clients import client_of, observe_all
 from dynamic_kafka.driver.metadata_services import make_discovery
-from dynamic_kafka.errors import DynamicKafkaError, MissingSourceTopicError, OptionError
+from dynamic_kafka.errors import DynamicKafkaError, OptionError
 from dynamic_kafka.kafka.groups import GroupClient
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.planning.observation import ClusterObservation
@@ -109,14 +109,7 @@ class _Gathered:
         discovery.start()
         subscription = discovery.current().subscription
         discovery.stop()
-        answers, failures = observe_all(options, subscription, earliest=True)
-        for error in failures.values():
-            raise error
-        for cluster, answer in answers.items():
-            if answer.missing:
-                text = f"has no topic {first_few(map(repr, sorted(answer.missing)))}: remove it from the stream"
-                raise MissingSourceTopicError(cluster, text)
-        return cls(config, sink, source, subscription, answers)
+        return cls(config, sink, source, subscription, observe_all(options, subscription, earliest=True))
 
     def default_origin(self) -> str:
         """Return `changelog`. Raises OptionError if the application has none."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from textwrap import indent
 from typing import Any
 
 import yaml
@@ -30,7 +32,7 @@ def restored_text(saved: SavedOffsets, restored: RestoredOffsets, checkpoint: st
         *_notes(restored, checkpoint),
         table(titles, rows),
         _sums(restored),
-        f"In the metadata, for each cluster:\n\n{_indented(_metadata(offsets))}",
+        f"In the metadata, for each cluster:\n\n{indent(_metadata(offsets), '    ').rstrip()}",
         "Or as an option of the new query, which has to list every partition (-2 is the first record):\n\n"
         f"    startingOffsets  {json.dumps(_every_partition(restored), sort_keys=True)}",
         "Give the query a new checkpoint and a new stateLocation, and a Parquet sink a new folder. After its first"
@@ -84,26 +86,12 @@ def _every_partition(restored: RestoredOffsets) -> dict[str, dict[str, dict[str,
     return found
 
 
-def _indented(text: str) -> str:
-    return "".join(f"    {line}\n" for line in text.splitlines()).rstrip()
-
-
 def restored_wire(saved: SavedOffsets, restored: RestoredOffsets) -> dict[str, Any]:
     """Return the result for `--json`."""
     return {
         "from": saved.origin,
         "startingOffsets": restored.offsets(),
-        "splits": [
-            {
-                "split": list(each.split),
-                "start": each.start,
-                "waiting": each.waiting,
-                "twice": each.twice,
-                "missed": each.missed,
-                "unseen": each.unseen,
-            }
-            for each in restored.splits
-        ],
+        "splits": [asdict(each) for each in restored.splits],
         "unnamed": [list(split) for split in restored.unnamed],
         "unchecked": list(restored.unchecked),
     }
