@@ -216,8 +216,11 @@ def admin_config(cluster: str, properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def producer_config(cluster: str, properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the configuration of a producer for the application's own topics, which it must not create by itself."""
-    return {**admin_config(cluster, properties), "enable.idempotence": "true"}
+    """Return the configuration of a producer for the application's own topics, which it must not create by itself.
+
+    The brokers decide how large a record may be.
+    """
+    return {"message.max.bytes": "1000000000", **admin_config(cluster, properties), "enable.idempotence": "true"}
 
 
 def config_digest(config: Mapping[str, object]) -> str:

@@ -19,6 +19,7 @@ UNREACHABLE = frozenset(
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._RESOLVE,
         KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._MSG_TIMED_OUT,
         KafkaError._WAIT_COORD,
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError.NETWORK_EXCEPTION,

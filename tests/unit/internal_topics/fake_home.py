@@ -81,7 +81,7 @@ class FakeHome(Home):
     """The home `east`, with one fake client."""
 
     def __init__(self, fake: FakeAdmin) -> None:
-        super().__init__("east", lambda: ClusterClient(cluster="east", common={}, own={}))
+        super().__init__("east", lambda: ClusterClient(cluster="east", common={}, own={"bootstrap.servers": "h:9092"}))
         self.fake = fake
 
     def admin(self, deadline_s: float) -> TopicAdmin:

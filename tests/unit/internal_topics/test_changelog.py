@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
 
 from dynamic_kafka.app.internal_topics import changelog
 from dynamic_kafka.app.internal_topics.changelog import ChangelogRecord, ChangelogWriter
+from dynamic_kafka.errors import ClusterUnreachableError
+from dynamic_kafka.kafka.topic_producer import NewRecord
 from dynamic_kafka.planning.codec import decode
 from dynamic_kafka.planning.progress import OffsetDocument
 from tests.support.waiting import wait_until
@@ -38,32 +38,23 @@ class Producer:
         self.may_deliver = threading.Event()
         self.may_deliver.set()
         self.fails = False
-        self._waiting: list[Any] = []
 
-    def produce(self, topic: str, value: bytes, key: bytes, on_delivery: Any) -> None:
-        assert topic == "log"
-        record = ChangelogRecord.parse(value)
-        assert record.key().encode() == key
-        self._waiting.append((record, on_delivery))
+    def deliver(self, records: list[NewRecord]) -> None:
+        self.may_deliver.wait()
+        if self.fails:
+            raise ClusterUnreachableError("east", "no answer")
+        for record in records:
+            self.records.append(ChangelogRecord.parse(record.value))
+            assert self.records[-1].key().encode() == record.key
 
-    def poll(self, timeout: float) -> int:
-        if not self.may_deliver.wait(timeout):
-            return 0
-        for record, deliver in self._waiting:
-            if not self.fails:
-                self.records.append(record)
-            deliver(KafkaError(KafkaError._MSG_TIMED_OUT) if self.fails else None, None)
-        self._waiting.clear()
-        return 1
-
-    def purge(self) -> None:
-        self._waiting.clear()
+    def close_in_background(self) -> None:
+        pass
 
 
 @pytest.fixture
 def producer(monkeypatch: pytest.MonkeyPatch) -> Producer:
     made = Producer()
-    monkeypatch.setattr(changelog, "_make_producer", lambda home: made)
+    monkeypatch.setattr(changelog, "TopicProducer", lambda *arguments, delivery_s: made)
     return made
 
 

@@ -18,13 +18,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from dynamic_kafka.app.internal_topics.home import Home
-from dynamic_kafka.errors import ClusterUnreachableError, DynamicKafkaError
+from dynamic_kafka.errors import ClusterUnreachableError
 from dynamic_kafka.kafka.background import drop_in_background, quiet_logger
-from dynamic_kafka.kafka.config import consumer_config, producer_config
+from dynamic_kafka.kafka.config import consumer_config
 from dynamic_kafka.kafka.errors import client_creation_error, translate
+from dynamic_kafka.kafka.topic_producer import NewRecord, TopicProducer
 from dynamic_kafka.planning.codec import decode, encode
 from dynamic_kafka.planning.progress import OffsetDocument
 
@@ -99,7 +100,7 @@ class ChangelogWriter:
         self._next: dict[str, ChangelogRecord] = {}
         self._newest: dict[str, int] = {}
         self._busy = self._closed = False
-        self._producer: Producer | None = None
+        self._producer: TopicProducer | None = None
         self._failing = False
         self.written, self.failed = 0, 0
         threading.Thread(target=self._run, name="offset-changelog", daemon=True).start()
@@ -148,26 +149,13 @@ class ChangelogWriter:
                 self._write(records)
             except Exception as error:
                 self._note_failure(records, error)
-        drop_in_background([self._producer], "changelog")
-        self._producer = None
+        self._drop_producer()
 
     def _write(self, records: list[ChangelogRecord]) -> None:
         if self._producer is None:
-            self._producer = _make_producer(self._home)
-        results: list[KafkaError | None] = []
-        for record in records:
-            self._producer.produce(
-                self._topic,
-                record.value().encode(),
-                record.key().encode(),
-                on_delivery=lambda error, _: results.append(error),
-            )
-        until = time.monotonic() + DELIVERY_S + CLOSE_S
-        while len(results) < len(records) and time.monotonic() < until:
-            self._producer.poll(POLL_S)
-        failed = [error for error in results if error is not None]
-        if failed or len(results) < len(records):
-            raise KafkaException(failed[0]) if failed else TimeoutError("no answer in time")
+            properties = self._home.client.resolved_properties()
+            self._producer = TopicProducer(self._home.name, properties, self._topic, delivery_s=DELIVERY_S)
+        self._producer.deliver([NewRecord(each.key().encode(), each.value().encode()) for each in records])
         self.written += len(records)
         if self._failing:
             log.info("the offset changelog is written again")
@@ -180,21 +168,14 @@ class ChangelogWriter:
                 if record.key() not in self._next:
                     self._newest.pop(record.key(), None)
         if not self._failing:
-            error = raised if isinstance(raised, DynamicKafkaError) else translate(self._home.name, "write", raised)
-            log.warning("the offset changelog %s is not written; reading goes on: %s", self._topic, error)
+            log.warning("the offset changelog %s is not written; reading goes on: %s", self._topic, raised)
         self._failing = True
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            producer.purge()
-            drop_in_background([producer], "changelog")
+        self._drop_producer()
 
-
-def _make_producer(home: Home) -> Producer:
-    config = producer_config(home.name, home.client.resolved_properties())
-    try:
-        return Producer({**config, "delivery.timeout.ms": int(DELIVERY_S * 1000)}, logger=quiet_logger())
-    except KafkaException as raised:
-        raise client_creation_error(home.name, raised) from None
+    def _drop_producer(self) -> None:
+        if self._producer is not None:
+            self._producer.close_in_background()
+        self._producer = None
 
 
 def read_changelog(home: Home, topic: str, *, deadline_s: float) -> Iterator[ChangelogRecord]:
