@@ -289,16 +289,6 @@ class FailureOptions:
         check=check_report_address,
         streaming_only=True,
     )
-    internal_topics_setup: Literal["automatic", "manual"] = option(
-        "internalTopicsSetup",
-        "word",
-        "How the bundled application sets up its [internal topics](internal-topics.md): `automatic` makes missing ones"
-        " at each start; `manual` refuses to start without them, and `init` makes them.",
-        default="automatic",
-        words=("automatic", "manual"),
-        aliases=("internal.topics.setup",),
-        streaming_only=True,
-    )
     fail_on_data_loss: bool = option(
         "failOnDataLoss",
         "boolean",

@@ -16,6 +16,7 @@ from dynamic_kafka.options.definitions import (
 )
 from dynamic_kafka.options.evaluation_definitions import EvaluationOptions
 from dynamic_kafka.options.integrity_definitions import IntegrityOptions
+from dynamic_kafka.options.internal_topic_definitions import InternalTopicOptions
 from dynamic_kafka.options.option import Option, declared_options
 from dynamic_kafka.options.secret_definitions import SecretOptions
 
@@ -27,6 +28,7 @@ SECTIONS: Mapping[str, type] = {
     "Ending by a record": EvaluationOptions,
     "Failures and state": FailureOptions,
     "Topic integrity": IntegrityOptions,
+    "Internal topics": InternalTopicOptions,
     "Secrets": SecretOptions,
 }
 """The sections of the documentation, in its order."""

@@ -19,6 +19,7 @@ from dynamic_kafka.options.definitions import (
 )
 from dynamic_kafka.options.evaluation_definitions import EvaluationOptions
 from dynamic_kafka.options.integrity_definitions import IntegrityOptions
+from dynamic_kafka.options.internal_topic_definitions import InternalTopicOptions
 from dynamic_kafka.options.secret_definitions import SecretOptions
 from dynamic_kafka.options.values import Mode, NamedOptions, PerCluster, SingleCluster
 
@@ -32,6 +33,7 @@ class SourceOptions(
     EvaluationOptions,
     FailureOptions,
     IntegrityOptions,
+    InternalTopicOptions,
     SecretOptions,
 ):
     """The options of one query. `definitions` declares the fields that options fill; the fields here are derived.

@@ -17,7 +17,7 @@ from dynamic_kafka.planning.splits import Split, SplitRange
 
 @dataclass
 class Answer:
-    """What `Consumer.list_topics` returns."""
+    """The answer of `Consumer.list_topics`."""
 
     cluster_id: str = "the-cluster"
     brokers: dict[int, str] = field(default_factory=lambda: {1: "broker"})

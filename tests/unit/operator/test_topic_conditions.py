@@ -45,6 +45,17 @@ def test_a_failure_that_is_tried_again_needs_a_person_too() -> None:
     assert "TopicsReady" not in types(world)
 
 
+def test_the_reason_stays_until_a_driver_reports() -> None:
+    """Kubeflow's operator tries again at once: the application's status shows the failure for a moment only."""
+    cause = cause_of_failure("exit code 11: MissingInternalTopicError: internal topics are missing: 'log'")
+    world = running().later(minutes=1).driver_fails(cause).settle()
+    assert world.condition("TopicsReady") == ("False", "InternalTopicMissing")
+    world.driver_starts(reports=False).settle()
+    assert world.condition("TopicsReady") == ("False", "InternalTopicMissing")
+    world.driver_reports().settle()
+    assert "TopicsReady" not in types(world)
+
+
 def test_a_lost_topic_is_a_condition_while_reading_goes_on() -> None:
     world = reporting(running(), lost_topics=("log",))
     assert world.condition("TopicsReady") == ("False", "InternalTopicLost")

@@ -10,6 +10,7 @@ from dynamic_kafka.wording import first_few
 from kafkastream_operator.core.application import FAILED
 from kafkastream_operator.core.drain_evidence import own_report
 from kafkastream_operator.core.failure import exit_code_in
+from kafkastream_operator.core.last_failure import is_steady, last_failure
 from kafkastream_operator.core.view import View
 from kafkastream_operator.models.conditions import Condition, condition
 
@@ -38,9 +39,10 @@ _OF_EXIT_CODE = {
 
 def topics_ready(view: View) -> tuple[Condition, ...]:
     """Return the condition if a topic is missing or wrong; nothing if none is known to be."""
-    application = view.application
-    if application is not None and application.life in FAILED:
-        code = exit_code_in(application.failure)
+    failure, application = last_failure(view), view.application
+    failed = application is not None and application.life in FAILED
+    if failure is not None and failure.count and (failed or not is_steady(view)):
+        code = exit_code_in(failure.cause)
         if code not in _OF_EXIT_CODE:
             return ()
         reason, text = _OF_EXIT_CODE[code]
