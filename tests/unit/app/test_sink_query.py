@@ -1,7 +1,8 @@
-"""A checkpoint that cannot be read delays commits to the groups, and does not end the application."""
+"""A checkpoint that cannot be read delays commits to the groups, and does not end the application; a query's end."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,8 @@ import pytest
 
 from dynamic_kafka.app.query.sink_query import SinkQuery
 from dynamic_kafka.app.query.sink_status import StatusBoard
+from dynamic_kafka.planning.codec import encode
+from dynamic_kafka.planning.progress import OffsetDocument
 
 
 @pytest.fixture
@@ -38,3 +41,14 @@ def test_the_board_begins_without_it(query: SinkQuery) -> None:
     board = StatusBoard(["lake"])
     query.show_reached(board)
     assert board.sinks()["lake"].document.is_initial
+
+
+def test_an_ended_query_shows_its_last_batch_before_the_event(query: SinkQuery) -> None:
+    # Given a run of `availableNow` that has ended, and whose last event has not arrived
+    board = StatusBoard(["lake"])
+    over = OffsetDocument("q", 2, "", over=True)
+    event = {"batchId": 1, "sources": [{"startOffset": None, "endOffset": encode(over), "latestOffset": {}}]}
+    ended: Any = SimpleNamespace(lastProgress=SimpleNamespace(json=json.dumps(event)))
+    query.query = ended
+    query.ended(board)
+    assert query.finished and board.sinks()["lake"].has_ended_for_good

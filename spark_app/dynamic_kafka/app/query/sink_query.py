@@ -6,6 +6,7 @@ The supervisor calls it in the main thread and in the thread of Spark's listener
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import threading
 import time
@@ -103,6 +104,15 @@ class SinkQuery:
         """Record a first start or a restart."""
         self.query, self.restart_at, self.stopping = query, None, False
         self._first_numbers.clear()
+
+    def ended(self, board: StatusBoard) -> None:
+        """Record that the query has ended by itself. The event of its last batch may arrive only later, or never."""
+        self.finished = True
+        self.commit_reached()
+        last = self.query.lastProgress if self.query is not None else None
+        if last is not None:
+            board.progress(self.sink.name, json.loads(last.json), time.monotonic())
+        board.update(self.sink.name, state="finished")
 
     def commit(self, *committed: OffsetDocument) -> None:
         """Commit the progress of a batch that Spark has committed to the groups and the changelog. Does not wait.

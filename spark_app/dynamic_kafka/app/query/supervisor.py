@@ -150,9 +150,7 @@ class Supervisor:
         """
         raised = query.exception()
         if raised is None:
-            each.finished = True
-            each.commit_reached()
-            self._board.update(each.sink.name, state="finished")
+            each.ended(self._board)
             log.info("sink %s: finished", each.sink.name, extra={"event": "finished", "sink": each.sink.name})
             return
         text = text_of(raised)
