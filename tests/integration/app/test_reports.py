@@ -21,6 +21,7 @@ from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, Top
 from kafkastream_operator.core.document import Key, make_document
 from kafkastream_operator.core.drain_evidence import Driver, Report, missing_evidence
 from tests.integration.app.driving import AppRun, write_app
+from tests.integration.source.evaluators import END
 from tests.support.api_server import TOKEN, FakeApiServer
 from tests.support.fixtures import Brokers, Topic
 from tests.support.kafka import KafkaCluster
@@ -168,6 +169,23 @@ def test_a_drain_in_a_mounted_document_is_reported_as_evidence(brokers: Brokers,
             assert run.wait_exit() == 0, run.last_lines()
         assert_rows(run.rows(), wanted)
         assert TOKEN not in run.text() + json.dumps(server.annotations)
+
+
+@pytest.mark.parametrize("trigger", [{"interval": "200ms"}, {"availableNow": True}], ids=str)
+def test_the_last_report_says_that_all_has_ended(
+    brokers: Brokers, topic: Topic, tmp_path: Path, trigger: dict[str, Any]
+) -> None:
+    name = brokers.a.create_topic(topic("day"))
+    wanted = produce("a", brokers.a, name, 5)
+    brokers.a.produce(name, [END, "late"])
+    mount(tmp_path / "kafkastreams", "1", rendered(1, brokers.a, [name]), "streams.json")
+    options = {"startingOffsets": "earliest", "recordEvaluator": "tests.integration.source.evaluators:is_end"}
+    config = write_app(tmp_path, metadata=str(tmp_path / "kafkastreams"), options=options, trigger=trigger)
+    with FakeApiServer(tmp_path) as server, AppRun(config, environment=server.environment()) as run:
+        assert run.wait_exit() == 0, run.last_lines()
+        report = json.loads(server.annotations["kafkastream.dev/report"])
+    assert (report["finished"], report["openSplits"], report["applied"]) == (True, [], "l/1")
+    assert_rows(run.rows(), wanted)
 
 
 def evidence(server: FakeApiServer, topic: str, *, quiet_s: float) -> str:
