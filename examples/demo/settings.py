@@ -14,7 +14,7 @@ STREAM = "orders"
 TOPIC = "orders"
 PARTITIONS = 3
 END_OF_DAY = b"end of day"
-"""The value of the record that ends a split, by `functions.EndOfDay`."""
+"""The value of the record that ends a split, as `functions.EndOfDay` has it."""
 
 TRIGGER_S = 1.0
 """The Parquet query's trigger, as `manifests/app.yaml` has it."""
