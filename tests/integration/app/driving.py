@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +147,18 @@ class AppRun:
     def terminate(self) -> None:
         """Send SIGTERM to the process that was started: Python itself, or spark-submit's JVM."""
         self.process.send_signal(signal.SIGTERM)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let all processes of the run stand still (SIGSTOP) for a while."""
+        processes = self.left()
+        for each in processes:
+            os.kill(each, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for each in processes:
+                os.kill(each, signal.SIGCONT)
 
     def committed_batch(self, sink: str = "lake") -> int:
         """Return the last batch in the checkpoint's commit log."""

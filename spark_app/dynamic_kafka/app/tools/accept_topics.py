@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dynamic_kafka.app.tools.preview import Preview
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.executor.verdicts import saved_changes
-from dynamic_kafka.metadata.topic_ids import saved_topic_id, shown_topic_id
+from dynamic_kafka.metadata.topic_ids import saved_topic_id
 from dynamic_kafka.planning.integrity import TopicChange
 from dynamic_kafka.planning.progress import OffsetDocument
 
@@ -26,10 +27,10 @@ def changed_topics(
     Raises:
         OptionError: a text names no change, or one that only metadata can accept.
     """
-    known = seen.changed if seen is not None else tuple(_recorded(state, document))
+    known = _newest(seen.changed if seen is not None else _recorded(state, document))
     if texts is None:
         return [change for change in known if not change.pinned]
-    return [_change(text, known, offline=seen is None) for text in texts]
+    return sorted({change for text in texts for change in _changes(text, known, offline=seen is None)})
 
 
 def meaning(change: TopicChange) -> str:
@@ -48,14 +49,16 @@ def _recorded(state: StateLocation, document: OffsetDocument) -> list[TopicChang
     return found
 
 
-def _change(text: str, known: Sequence[TopicChange], *, offline: bool) -> TopicChange:
+def _newest(changes: Sequence[TopicChange]) -> list[TopicChange]:
+    """Leave out that a topic is missing if it was found to be another one, too: it is there again."""
+    there = {replace(change, found="") for change in changes if change.found}
+    return [change for change in changes if change not in there]
+
+
+def _changes(text: str, known: Sequence[TopicChange], *, offline: bool) -> list[TopicChange]:
     name, _, given = text.partition("=")
-    fits = [change for change in known if f"{change.cluster}/{change.topic}" == name]
-    fits = [
-        change
-        for change in fits
-        if given in ("", shown_topic_id(change.found)) or saved_topic_id(given) == change.found
-    ]
+    of_topic = [change for change in known if f"{change.cluster}/{change.topic}" == name]
+    fits = [change for change in of_topic if given == "" or saved_topic_id(given) == change.found]
     if not fits:
         where = (
             "no run has recorded such a change; give app.yaml, to ask the brokers" if offline else "it has not changed"
@@ -64,8 +67,9 @@ def _change(text: str, known: Sequence[TopicChange], *, offline: bool) -> TopicC
         raise OptionError(
             f"--topic {text!r}: {where} ({now}); write CLUSTER/TOPIC or CLUSTER/TOPIC=ID. Nothing was done"
         )
-    if fits[0].pinned:
+    if pinned := next((change for change in fits if change.pinned), None):
         raise OptionError(
-            f"--topic {text!r}: metadata pin the id, and only metadata accept another one. {fits[0].remedy}"
+            f"--topic {text!r}: metadata pin the id, and only metadata accept another one. {pinned.remedy}"
         )
-    return fits[0]
+    # Re-created twice: a verdict about the id between would end the next start, although that id never comes back.
+    return [*fits, *(change for change in of_topic if not change.pinned and change not in fits)]
