@@ -94,10 +94,10 @@ def test_nothing_but_the_present_change_is_accepted(
     app: Path, text: str, found: tuple[TopicChange, ...], reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     look(monkeypatch, *found)
-    said = io.StringIO()
-    with redirect_stderr(said):
+    printed = io.StringIO()
+    with redirect_stderr(printed):
         assert main(["accept", str(app), "--topic", text, "--yes"]) == 2
-    assert reason in said.getvalue()
+    assert reason in printed.getvalue()
     assert saved_changes(state_of(app), "q", "accepted") == {}
 
 

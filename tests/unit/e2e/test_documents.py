@@ -10,10 +10,11 @@ from typing import Any
 import yaml
 
 from dynamic_kafka.metadata.document import parse_document
+from dynamic_kafka.options import parse_options
 from kafkastream_operator.core.document import PACK_FROM_BYTES
 from kafkastream_operator.models.stream import KafkaStreamSpec
 from kafkastream_operator.models.subscription import SubscriptionSpec
-from tests.e2e import audit, large
+from tests.e2e import audit, checked, large
 from tests.e2e.application import Application
 from tests.e2e.by_hand import document, without_subscription
 from tests.support.kube.api import Api
@@ -48,6 +49,27 @@ def test_an_application_by_hand_has_mounts_and_no_subscription(tmp_path: Path) -
 
     assert [each["kind"] for each in objects] == ["ConfigMap", "SparkApplication"]
     assert "spark.kubernetes.driver.secrets.b-login" in objects[1]["spec"]["sparkConf"]
+
+
+def test_an_application_that_checks_its_topic_ends_for_good(tmp_path: Path) -> None:
+    application = Application(checked.NAME, "Restart", tmp_path)
+    application.streams = [checked.STREAM]
+    found = {
+        each["kind"]: each for each in yaml.safe_load_all(checked.checking(application.manifest("image", SERVERS)))
+    }
+
+    assert found["SparkApplication"]["spec"]["restartPolicy"] == {"type": "Never"}
+    options = yaml.safe_load(found["ConfigMap"]["data"]["app.yaml"])["options"]
+    assert parse_options(
+        {**options, "streamPattern": ".*", "metadataPath": "/m"}, mode="streaming"
+    ).topic_integrity_check
+    assert SubscriptionSpec.model_validate(found["KafkaStreamSubscription"]["spec"]).streams.ids == (checked.STREAM,)
+
+
+def test_the_checked_stream_may_pin_its_topic() -> None:
+    for pin in ("", "9tQ_vI2NQ-mPHLbQyJ0jXA"):
+        [cluster] = KafkaStreamSpec.model_validate(yaml.safe_load(checked.stream(SERVERS["C"], pin))["spec"]).clusters
+        assert dict(cluster.topic_ids) == ({checked.TOPIC: pin} if pin else {})
 
 
 def test_the_large_streams_document_is_packed() -> None:
