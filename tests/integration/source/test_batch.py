@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from dynamic_kafka import register
-from dynamic_kafka.errors import DataLossError, OptionError
+from dynamic_kafka.errors import DataLossError, OptionError, TopicIntegrityError
 from tests.integration.source.simulated_spark import at, at_offsets, document, numbered, read_batch, static, values
 from tests.support.fixtures import Brokers, Topic
 
@@ -36,6 +36,17 @@ def test_a_batch_with_nothing_to_read(brokers: Brokers, topic: Topic) -> None:
     name = brokers.a.create_topic(topic("orders"), 2)
 
     assert read_batch(static(document(east=at(brokers.a, name)))) == []
+
+
+def test_a_batch_reads_no_other_topic_than_the_pinned_one(brokers: Brokers, topic: Topic) -> None:
+    name = brokers.a.create_topic(topic("orders"))
+    brokers.a.produce(name, ["x"])
+    pinned = at(brokers.a, name, topicIds={name: brokers.a.topic_id(name)})
+    assert values(read_batch(static(document(east=pinned)))) == {b"x": 1}
+
+    pinned["topicIds"] = {name: "AbCdEfGhIjKlMnOpQrStUQ"}
+    with pytest.raises(TopicIntegrityError, match=r"was re-created \(id AbCdEfGhIjKlMnOpQrStUQ, now"):
+        read_batch(static(document(east=pinned)))
 
 
 def test_a_topic_that_two_streams_share_is_read_once(brokers: Brokers, topic: Topic) -> None:
