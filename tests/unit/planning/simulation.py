@@ -514,6 +514,7 @@ class Simulation:
         for loss in planned.losses:
             self.check_loss(loss, planned.opened)
         end = planned.plan.document
+        self.check_accepted(logged, end)
         if end.over:
             self.check_over(end)
         if end is logged:
@@ -586,6 +587,25 @@ class Simulation:
                 save_change(self.state, query, "accepted", change)
         if self.accepts_losses:
             assert not any(change in self.standing() for change in changes)
+
+    def check_accepted(self, logged: OffsetDocument, end: OffsetDocument) -> None:
+        """Check that no topic takes the place of one that is read and checked, unless a user accepted that."""
+        if not self.options.topic_integrity_check:
+            return
+        accepted = {
+            key[1:] for key in (each.key for each in saved_changes(self.state, logged.query, "accepted").values())
+        }
+        old = {
+            (self.physical(cluster).kafka_id, topic): progress.topic_id
+            for cluster, content in logged.clusters.items()
+            for topic, progress in content.topics.items()
+        }
+        for cluster, content in end.clusters.items():
+            for topic, progress in content.topics.items():
+                place = (self.physical(cluster).kafka_id, topic)
+                was, now = old.get(place), progress.topic_id
+                if None not in (was, now) and was != now and not all(map(progress.finished, progress.next)):
+                    assert self.pins.get(place) == now or (topic, was, now) in accepted, f"{place} is {now}, not {was}"
 
     def standing(self) -> tuple[TopicChange, ...]:
         """The verdicts that would end a start now."""
