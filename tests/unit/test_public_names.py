@@ -61,7 +61,7 @@ def test_the_option_names_are_pinned() -> None:
         watermarkAlignmentMaxDrift idleTimeout commitOffsets startingOffsets endingOffsets startingTimestamp
         startingOffsetsByTimestamp endingTimestamp endingOffsetsByTimestamp startingOffsetsByTimestampStrategy
         failOnDataLoss maxOffsetsPerTrigger minOffsetsPerTrigger maxTriggerDelay minPartitions maxRecordsPerPartition
-        includeHeaders groupIdPrefix
+        includeHeaders groupIdPrefix clusterId clientIdPrefix stream-enumerator-mode register.consumer.metrics
     """
     assert set(table.split()) - {option.name for option in OPTIONS.values()} == set()
 
@@ -77,6 +77,9 @@ def test_the_names_of_the_original_proposals_are_pinned() -> None:
         "stream-metadata-removed-cluster-retention-ms": "removedClusterRetention",
         "scan.topic-partition-discovery.interval": "partitionDiscoveryInterval",
         "partition.discovery.interval.ms": "partitionDiscoveryInterval",
+        "multi.cluster.kafka.source.kafka-metadata-service-discovery-internal-ms": "metadataDiscoveryInterval",
+        "metadata-service.cluster-id": "clusterId",
+        "client.id.prefix": "clientIdPrefix",
         "kafkaConsumer.pollTimeoutMs": "readTimeout",
         "scan.topic-integrity-check.enabled": "topicIntegrityCheck",
         "scan.record.evaluator.class": "recordEvaluator",

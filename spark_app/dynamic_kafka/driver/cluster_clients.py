@@ -35,6 +35,7 @@ def client_of(options: SourceOptions, subscription: Subscription, cluster: str) 
         secrets_root=options.secrets_root,
         secret_folder=named.secret_folder,
         group_id_prefix=options.group_id_prefix,
+        client_id_prefix=options.client_id_prefix,
         allowed_servers=_allowed_servers(options),
     )
 

@@ -72,6 +72,7 @@ class ClusterClient:
             and their paths are bare names of files in the secret folder.
         secret_folder: the name of the cluster's folder under `secrets_root`. Its files win over `own`.
         group_id_prefix: the prefix of the generated group id.
+        client_id_prefix: the prefix of the generated client id.
         allowed_servers: the servers that may get the secrets of `common`, beside those that `common` names itself.
     """
 
@@ -81,6 +82,7 @@ class ClusterClient:
     secret_folder: str | None = None
     secrets_root: str = "/etc/kafkastreams-secrets"
     group_id_prefix: str | None = None
+    client_id_prefix: str | None = None
     allowed_servers: str = ""
 
     @property
@@ -124,7 +126,10 @@ class ClusterClient:
             )
         brought = merge(self._own_paths(own), self._folder(own, servers))
         foreign = foreign_servers(servers, f"{named},{self.allowed_servers}")
-        return merge(self._given(common, brought, foreign), brought)
+        merged = merge(self._given(common, brought, foreign), brought)
+        if self.client_id_prefix is not None:
+            merged.setdefault("client.id", _client_id(self.cluster, self.client_id_prefix))
+        return merged
 
     def _given(self, common: Mapping[str, str], brought: Mapping[str, str], foreign: list[str]) -> dict[str, str]:
         """Return the common properties that this cluster gets, with secrets resolved.
@@ -249,8 +254,8 @@ def _with_fitting_partners(config: dict[str, str]) -> dict[str, str]:
     return fitted
 
 
-def _client_id(cluster: str) -> str:
-    return "dynamic-kafka-" + re.sub(r"[^A-Za-z0-9._-]", "_", cluster)
+def _client_id(cluster: str, prefix: str = "dynamic-kafka") -> str:
+    return f"{prefix}-" + re.sub(r"[^A-Za-z0-9._-]", "_", cluster)
 
 
 @functools.lru_cache(maxsize=256)

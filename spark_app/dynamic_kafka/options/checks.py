@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from dynamic_kafka.errors import OptionError
+from dynamic_kafka.metadata.names import check_cluster_id
 from dynamic_kafka.metadata.revision import AwaitedRevision
 from dynamic_kafka.metadata.server_list import check_server_list
 from dynamic_kafka.user_code import is_import_path
@@ -20,6 +21,14 @@ def check_absolute_path(text: str, where: str) -> None:
     """Refuse a relative path."""
     if not text.startswith("/"):
         raise OptionError(f"{where} is '{text}'; it must be an absolute path")
+
+
+def check_cluster(text: str, where: str) -> None:
+    """Refuse a text that is no cluster id."""
+    try:
+        check_cluster_id(text)
+    except ValueError as error:
+        raise OptionError(f"{where} is '{text}'; {error}") from None
 
 
 def check_allowed_servers(text: str, where: str) -> None:

@@ -7,16 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dynamic_kafka.options.definitions import (
-    FailureOptions,
-    MetadataOptions,
-    OffsetOptions,
-    ReadingOptions,
-    StreamOptions,
-)
+from dynamic_kafka.options.definitions import FailureOptions, OffsetOptions, ReadingOptions
 from dynamic_kafka.options.evaluation_definitions import EvaluationOptions
 from dynamic_kafka.options.integrity_definitions import IntegrityOptions
 from dynamic_kafka.options.internal_topic_definitions import InternalTopicOptions
+from dynamic_kafka.options.metadata_definitions import MetadataOptions, StreamOptions
 from dynamic_kafka.options.option import Option, declared_options
 from dynamic_kafka.options.secret_definitions import SecretOptions
 
@@ -33,11 +28,21 @@ SECTIONS: Mapping[str, type] = {
 }
 """The sections of the documentation, in its order."""
 
+_RETRIES = "librdkafka retries by itself within its time-outs"
 IGNORED_OPTIONS = (
-    Option("fetchOffset.numRetries", "text", "librdkafka retries by itself within its time-outs", "count"),
-    Option("fetchOffset.retryIntervalMs", "text", "librdkafka retries by itself within its time-outs", "milliseconds"),
+    Option("fetchOffset.numRetries", "text", _RETRIES, "count"),
+    Option("fetchOffset.retryIntervalMs", "text", _RETRIES, "milliseconds"),
+    Option(
+        "stream-enumerator-mode",
+        "word",
+        "Spark gives each range to the next free task, whatever its cluster, as Flink does with `global`",
+        words=("per_cluster", "per-cluster", "global"),
+    ),
+    Option(
+        "register.consumer.metrics", "boolean", "the application's metrics have the clients' statistics by themselves"
+    ),
 )
-"""Options of Spark's source that are accepted without effect, each with the reason."""
+"""Options of Spark's and Flink's sources that are accepted without effect, each with the reason."""
 
 FUTURE_OPTIONS = (
     Option("watermarkMode", "text", ""),

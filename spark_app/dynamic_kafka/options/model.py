@@ -10,16 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dynamic_kafka.metadata.model import EARLIEST, LATEST, OffsetSpec
-from dynamic_kafka.options.definitions import (
-    FailureOptions,
-    MetadataOptions,
-    OffsetOptions,
-    ReadingOptions,
-    StreamOptions,
-)
+from dynamic_kafka.options.definitions import FailureOptions, OffsetOptions, ReadingOptions
 from dynamic_kafka.options.evaluation_definitions import EvaluationOptions
 from dynamic_kafka.options.integrity_definitions import IntegrityOptions
 from dynamic_kafka.options.internal_topic_definitions import InternalTopicOptions
+from dynamic_kafka.options.metadata_definitions import MetadataOptions, StreamOptions
 from dynamic_kafka.options.secret_definitions import SecretOptions
 from dynamic_kafka.options.values import Mode, NamedOptions, PerCluster, SingleCluster
 

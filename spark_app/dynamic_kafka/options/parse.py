@@ -92,6 +92,7 @@ def _without_effect(given: GivenOptions, mode: Mode) -> list[str]:
     warnings = []
     for option in given.options():
         if option in IGNORED_OPTIONS:
+            given.value(option)
             warnings.append(f"option '{option.name}' has no effect: {option.description}")
         elif mode == "batch" and option.streaming_only:
             warnings.append(f"option '{option.name}' has no effect in a batch read")

@@ -31,7 +31,7 @@ def render_reference() -> str:
         lines += [f"### {title}", "", "| Option | Values | Default | Effect |", "|---|---|---|---|"]
         lines += [_row(option) for option in declared_options(section)]
         lines.append("")
-    lines += ["### Accepted without effect", "", "| Option of Spark's source | Reason |", "|---|---|"]
+    lines += ["### Accepted without effect", "", "| Option of Spark's or Flink's source | Reason |", "|---|---|"]
     lines += [f"| `{option.name}` | {_cell(option.description)} |" for option in IGNORED_OPTIONS]
     future = ", ".join(f"`{option.name}`" for option in FUTURE_OPTIONS)
     lines += [

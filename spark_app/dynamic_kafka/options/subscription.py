@@ -8,9 +8,10 @@ chooses some. Or the options name one cluster in Spark's own form (`kafka.bootst
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dynamic_kafka.errors import OptionError
+from dynamic_kafka.options.index import OPTIONS
 from dynamic_kafka.options.offsets import parse_assign
 from dynamic_kafka.options.recognition import GivenOptions
 from dynamic_kafka.options.values import CustomSubscriber, SingleCluster, StreamIds, StreamPattern, Subscribe
@@ -44,14 +45,16 @@ def parse_subscription(given: GivenOptions) -> ChosenStreams:
     subscribe = _subscribe(given, choice)
     if service != "single-cluster":
         return ChosenStreams(subscribe, service, None)
+    named = given.value(OPTIONS["clusterId"])
+    single = SingleCluster(named) if named is not None else SingleCluster()
     if choice == "assign":
         assign = parse_assign(given.given_text(choice), where=given.where(choice))
-        return ChosenStreams(subscribe, service, SingleCluster(assign=assign))
-    if isinstance(subscribe, StreamIds):
-        return ChosenStreams(subscribe, service, SingleCluster(topics=subscribe.ids))
-    if isinstance(subscribe, StreamPattern):
-        return ChosenStreams(subscribe, service, SingleCluster(pattern=subscribe.pattern))
-    return ChosenStreams(subscribe, service, SingleCluster())
+        single = replace(single, assign=assign)
+    elif isinstance(subscribe, StreamIds):
+        single = replace(single, topics=subscribe.ids)
+    elif isinstance(subscribe, StreamPattern):
+        single = replace(single, pattern=subscribe.pattern)
+    return ChosenStreams(subscribe, service, single)
 
 
 def _only_choice(given: GivenOptions) -> str:
@@ -86,6 +89,11 @@ def _refuse_misfits(given: GivenOptions, choice: str, service: str) -> None:
     where = f"metadataService={service}"
     if service == "single-cluster":
         _check_single(given, choice)
+    elif given.has("clusterId"):
+        raise OptionError(
+            f"{given.where('clusterId')} is for a single cluster; with {where} each cluster brings its own id: take it"
+            " out, or set metadataService=single-cluster"
+        )
     elif choice in _SPARK_OPTIONS:
         raise OptionError(f"{given.where(choice)} is for a single cluster, not for {where}; choose with 'streamIds'")
     elif "bootstrap.servers" in given.kafka or "metadata.broker.list" in given.kafka:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
+from dynamic_kafka.driver.cluster_clients import client_of
 from dynamic_kafka.errors import OptionError, SecretError
 from dynamic_kafka.kafka.config import (
     ClusterClient,
@@ -18,6 +20,7 @@ from dynamic_kafka.kafka.config import (
     merge,
 )
 from dynamic_kafka.kafka.config_checks import check_client_properties
+from dynamic_kafka.metadata import SubscribedCluster, Subscription
 from dynamic_kafka.options import OPTIONS, parse_options
 
 SECRET = "hunter2"
@@ -116,6 +119,17 @@ def test_an_admin_client_gets_no_consumer_properties() -> None:
         "socket.keepalive.enable",
         "allow.auto.create.topics",
     }
+
+
+def test_a_prefix_marks_the_client_ids_of_every_cluster() -> None:
+    for name in ("clientIdPrefix", "properties.client.id.prefix"):
+        options = parse_options({"streamIds": "a", "metadataPath": "/m", name: "team"}, mode="streaming")
+        named = {each: SubscribedCluster({"a": "a"}, {"bootstrap.servers": f"{each}:9092"}) for each in ("east", "w/1")}
+        clients = [client_of(options, Subscription(named, ("a",)), each) for each in named]
+        assert [each.consumer_config()["client.id"] for each in clients] == ["team-east", "team-w_1"]
+        assert [each.admin_config()["client.id"] for each in clients] == ["team-east", "team-w_1"]
+        own = replace(clients[0], own={"bootstrap.servers": "e:9092", "client.id": "mine"})
+        assert own.consumer_config()["client.id"] == "mine"
 
 
 @pytest.mark.scenario(21)

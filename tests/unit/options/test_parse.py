@@ -122,6 +122,23 @@ def test_different_values_under_two_names_are_refused(one: dict[str, str], other
     assert f"'{next(iter(one))}' and '{next(iter(other))}' mean the same" in message
 
 
+def test_the_interval_has_the_name_that_the_proposal_gives_it() -> None:
+    name = "multi.cluster.kafka.source.kafka-metadata-service-discovery-internal-ms"
+    for given, expected in ((name, "2500"), (f"properties.{name}", "2500"), (name, "-1")):
+        options = parse(FROM_FILE, {given: expected})
+        assert options.metadata_discovery_interval_ms == max(0, int(expected))
+        assert (options.warnings, options.kafka_properties) == ((), {})
+    assert "mean the same" in refusal(FROM_FILE, {name: "2500"}, {"metadataDiscoveryInterval": "3s"})
+
+
+def test_every_enumerator_mode_of_flink_is_accepted() -> None:
+    for mode in ("per_cluster", "per-cluster", "GLOBAL"):
+        (warning,) = parse(FROM_FILE, {"properties.stream-enumerator-mode": mode}).warnings
+        assert "'stream-enumerator-mode' has no effect: Spark gives each range to the next free task" in warning
+    assert "it must be per_cluster or" in refusal(FROM_FILE, {"stream-enumerator-mode": "local"})
+    assert "must be true or false" in refusal(FROM_FILE, {"register.consumer.metrics": "on"})
+
+
 def test_a_negative_interval_of_flink_switches_discovery_off() -> None:
     options = parse(FROM_FILE, {"stream-metadata-discovery-interval-ms": "-1", "partition.discovery.interval.ms": "-1"})
     assert (options.metadata_discovery_interval_ms, options.partition_discovery_interval_ms) == (0, 0)

@@ -48,10 +48,19 @@ def test_sparks_own_form_is_a_single_cluster(given: dict[str, str], single: Sing
     assert (options.service, options.single, options.subscribe) == ("single-cluster", single, subscribe)
 
 
+@pytest.mark.parametrize("name", ["clusterId", "metadata-service.cluster-id"])
+@pytest.mark.parametrize("chosen", [{"subscribe": "a"}, {"metadataService": "single-cluster", "streamIds": "a"}])
+def test_a_single_cluster_may_have_an_id(name: str, chosen: dict[str, str]) -> None:
+    options = parse(chosen, {"kafka.bootstrap.servers": "b:9092", name: "cluster-0"})
+    assert options.single == SingleCluster("cluster-0", topics=("a",))
+
+
 @pytest.mark.scenario(42)
 @pytest.mark.parametrize(
     ("given", "message"),
     [
+        ({**FROM_FILE, "clusterId": "east"}, "with metadataService=file each cluster brings its own id"),
+        ({**SINGLE, "metadata-service.cluster-id": "a b"}, "a cluster id has 1 to 253 characters, without whitespace"),
         ({"metadataPath": "/m"}, "no streams are chosen"),
         ({**FROM_FILE, "streamPattern": "a"}, "'streamIds', 'streamPattern' exclude each other"),
         ({**SINGLE, "assign": '{"a":[0]}'}, "'subscribe', 'assign' exclude each other"),
