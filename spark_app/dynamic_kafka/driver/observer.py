@@ -4,8 +4,8 @@
 and waits a little. After a plan the enumerator calls `adopt` (it succeeded), `reject` (the metadata does not fit its
 clusters) or `note_failures` (a cluster failed meanwhile). `freeze` keeps the metadata of a run that ends by itself.
 
-The observer keeps the state that one observation needs from the last: the connections, the last good metadata, when to
-retry rejected metadata, and which clusters hang, so that no plan waits for them twice.
+It keeps what one observation needs from the last: the connections, the last good metadata, when to retry rejected
+metadata, and which clusters hang, so that no plan waits for them twice.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 
 from dynamic_kafka.driver.cluster_clients import ClusterProbes, request_of
@@ -21,11 +21,11 @@ from dynamic_kafka.driver.cluster_failures import as_one_error, servers_of, with
 from dynamic_kafka.driver.grace import FIRST_GRACE_S, GRACE_S, grace_s
 from dynamic_kafka.driver.live_observation import LiveObservation
 from dynamic_kafka.driver.metadata_services import make_discovery
-from dynamic_kafka.driver.status import NO_ANSWER_YET, PlanStatus
+from dynamic_kafka.driver.status import NO_ANSWER_YET, NOT_ACTIVE, PlanStatus
 from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, DynamicKafkaError, SecretWithheldError
 from dynamic_kafka.kafka.probe import ObservationRequest, collect_observations
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
-from dynamic_kafka.metadata.discovery_state import Discovered, DiscoveryStatus
+from dynamic_kafka.metadata.discovery_state import Discovered
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.metadata.revision import described
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
@@ -107,7 +107,8 @@ class Observer:
         observed = LiveObservation(subscription, answers, found, probes, self._is_new(found), required, new)
         if progress is not None:
             silent = {c: ClusterUnreachableError(c, NO_ANSWER_YET) for c in self._late & new} if first else {}
-            self.note_failures({**silent, **broken, **failures}, observed)
+            if self.note_failures({**silent, **broken, **failures}, observed):
+                return self.observe(progress, everyone=everyone)
             self.status.unanswered = new & self._late - self.status.stalled.keys()
         return observed
 
@@ -157,19 +158,33 @@ class Observer:
         self._discovery.refresh()
         return True
 
-    def note_failures(self, failures: Mapping[str, DynamicKafkaError], observed: LiveObservation) -> None:
+    def note_failures(self, failures: Mapping[str, DynamicKafkaError], observed: LiveObservation) -> bool:
         """Log and report the clusters that failed, as stalled or as never reached.
+
+        One that must answer does not end the query if it is not active any more.
+
+        Returns:
+            Whether newer metadata came into force by that question.
 
         Raises:
             DynamicKafkaError: one of them must answer; the error names all that must and failed.
         """
         fatal = {cluster: error for cluster, error in failures.items() if cluster in observed.required}
-        if fatal:
-            raise self.explained(fatal)
-        causes = {cluster: str(error) for cluster, error in failures.items()}
+        inactive = self._no_longer_active(fatal)
+        if fatal.keys() - inactive:
+            raise self.explained({cluster: error for cluster, error in fatal.items() if cluster not in inactive})
+        if inactive and not _same(observed.found, self.newest_metadata()):
+            return True
+        causes = {name: f"{NOT_ACTIVE}; {error}" if name in inactive else str(error) for name, error in failures.items()}
         for new in failures.keys() & observed.never_read:
             causes[new] += f"; {servers_of([new], self.options, observed.subscription)}"
         self.status.note_silent(causes, observed.subscription.clusters, observed.never_read)
+        return False
+
+    def _no_longer_active(self, failed: Collection[str]) -> frozenset[str]:
+        """Ask metadata which of the failed clusters are not active any more; not if it is looked up only once."""
+        asks = failed and self.options.metadata_discovery_interval_ms > 0 and not self._frozen
+        return self._discovery.refresh(failed) if asks and self._discovery is not None else frozenset()
 
     def explained(self, failures: Mapping[str, DynamicKafkaError]) -> DynamicKafkaError:
         """Return the failures that end the query as one error, with advice."""
@@ -199,7 +214,7 @@ class Observer:
             self._rejected_at = None
             self._discovery.reconsider()
         self._found = self._discovery.current()
-        self._report_metadata(self._found.revision, self._discovery.status())
+        self.status.note_metadata(self._found.revision, self._discovery.status())
         if self._frozen:
             self._discovery.stop()
         return self._found
@@ -283,13 +298,6 @@ class Observer:
 
     def _is_new(self, found: Discovered) -> bool:
         return self._good is None or not _same(self._good, found)
-
-    def _report_metadata(self, revision: Revision, status: DiscoveryStatus) -> None:
-        self.status.metadata_failures = status.consecutive_failures
-        self.status.rejected, self.status.rejected_token = status.rejected, status.rejected_token
-        self.status.missing = status.missing
-        self.status.revision = revision.hash if revision.counter is None else str(revision.counter)
-        self.status.lineage = (revision.lineage or "") if revision.counter is not None else ""
 
 
 def _same(one: Discovered, other: Discovered) -> bool:

@@ -16,6 +16,8 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
+from dynamic_kafka.metadata.discovery_state import DiscoveryStatus
+from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.planning.observation import Note
 from dynamic_kafka.planning.progress import OffsetDocument, has_stop_records
 from dynamic_kafka.planning.splits import Split
@@ -26,6 +28,8 @@ REMIND_S = 300.0
 """Seconds between two log lines about a cluster that stays stalled."""
 NO_ANSWER_YET = "has not answered yet"
 """The cause of a cluster that is silent, and has not failed yet. The log has the failure, too, when it comes."""
+NOT_ACTIVE = "it is no longer active, as the metadata service says"
+"""The cause of a cluster that is left out although the metadata in force names it."""
 RECENT = 20
 """Notes kept for the summary."""
 SHOWN_SPLITS = 10
@@ -81,6 +85,14 @@ class PlanStatus:
     notes: list[Note] = field(default_factory=list)
     _warned: set[tuple[str, ...]] = field(default_factory=set)
     _reminders: Reminders = field(default_factory=Reminders)
+
+    def note_metadata(self, revision: Revision, status: DiscoveryStatus) -> None:
+        """Keep the revision in force, and the state of the discovery."""
+        self.metadata_failures = status.consecutive_failures
+        self.rejected, self.rejected_token = status.rejected, status.rejected_token
+        self.missing = status.missing
+        self.revision = revision.hash if revision.counter is None else str(revision.counter)
+        self.lineage = (revision.lineage or "") if revision.counter is not None else ""
 
     def note(self, notes: Iterable[Note]) -> None:
         """Log events, and keep the latest."""

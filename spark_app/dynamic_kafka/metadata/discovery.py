@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from dynamic_kafka.errors import MetadataError, MetadataInvalidError, MetadataTooOldError, MetadataUnavailableError
@@ -38,7 +38,6 @@ _log = logging.getLogger(__name__)
 LOOKUP_DEADLINE_S = 30.0
 """A lookup without an answer is a failure after this long, or after the interval if that is longer. While it goes on
 hanging, each further such period counts as one more failure, as if the call had been retried."""
-
 WAITING_LOG_INTERVAL_S = 30.0
 """Seconds between two log lines about an awaited revision."""
 
@@ -91,6 +90,7 @@ class MetadataDiscovery:
         self._stopped = False
         self._start_done = False
         self._start_problem: MetadataError | None = None
+        self._asked = self._inactive = frozenset[str]()
         self._requested = 0
         self._served = 0
 
@@ -128,8 +128,7 @@ class MetadataDiscovery:
             raise problem
         if stopped:
             raise MetadataUnavailableError("discovery was stopped before its first lookup had an answer")
-        text = f"the first lookup had no answer within {patience:g} s; check the metadata service"
-        raise MetadataUnavailableError(text)
+        raise MetadataUnavailableError(f"the first lookup had no answer within {patience:g} s; check the metadata service")
 
     def current(self) -> Discovered:
         """Return the metadata in force; never waits.
@@ -145,15 +144,21 @@ class MetadataDiscovery:
         with self._condition:
             return replace(self._state.status(self._clock()), missing=self._missing.ids)
 
-    def refresh(self) -> None:
-        """Make one lookup that begins now, and wait until it ends or its deadline passes. Works with interval 0."""
+    def refresh(self, ask: Collection[str] = ()) -> frozenset[str]:
+        """Make one lookup that begins now, and wait until it ends or its deadline passes. Works with interval 0.
+
+        Returns:
+            The clusters of `ask` that are not active any more (`Lookup.inactive`): none without an answer.
+        """
         with self._condition:
             if self._thread is None or self._is_over():
-                return
+                return frozenset()
+            self._asked, self._inactive = frozenset(ask), frozenset()
             self._requested += 1
             mine = self._requested
             self._condition.notify_all()
             self._condition.wait_for(lambda: self._served >= mine or self._is_over(), self._deadline_s)
+            return self._inactive
 
     def reject(self, rejected: Discovered, reason: str, *, keep: Discovered) -> None:
         """Take `rejected` out of force and put `keep` back, the last metadata that the caller found good.
@@ -256,14 +261,16 @@ class MetadataDiscovery:
         with self._condition:
             serving = self._requested
             self._state.begin(self._clock())
+            asked, self._asked = self._asked, frozenset()
             in_force = self._state.current.revision if self._state.current else None
-        problem: MetadataError | None = None
-        found: Found | None = None
+        found, problem = None, None
         try:
             found = self._lookup.run(first=first, in_force=in_force)
         except MetadataError as error:
             problem = error
+        inactive = self._lookup.inactive(asked, found.subscription.clusters) if found else frozenset[str]()
         with self._condition:
+            self._inactive = inactive
             if not self._stopped:
                 self._conclude(found, problem, first=first)
                 if self._state.current is not None:

@@ -6,7 +6,7 @@ Owns the translation of whatever a user's own class raises into the errors that 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from dynamic_kafka.errors import MetadataInvalidError, MetadataTooOldError, MetadataUnavailableError
@@ -95,6 +95,20 @@ class Lookup:
             if first and isinstance(error, MetadataTooOldError):
                 raise
             raise MetadataUnavailableError(error_text(error)) from None
+
+    def inactive(self, asked: Collection[str], named: Collection[str]) -> frozenset[str]:
+        """Return the clusters that are not active: metadata does not name them, or the service denies it (FLIP-246).
+
+        Without an answer of the service a cluster counts as active.
+        """
+        return frozenset(each for each in asked if each not in named or not self._is_active(each))
+
+    def _is_active(self, cluster: str) -> bool:
+        try:
+            return bool(self._service.is_cluster_active(cluster))
+        except BaseException as error:  # see `run`
+            _log.info("the metadata service does not say whether cluster %s is active: %s", cluster, error_text(error))
+            return True
 
     def has_changed(self) -> bool:
         """Return whether the service reports a change; False if it raises, since the next lookup then raises too."""

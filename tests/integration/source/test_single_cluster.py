@@ -89,3 +89,19 @@ def test_a_topic_deleted_under_a_pattern_is_parked(brokers: Brokers, topic: Topi
         wanted += produce("default", brokers.a, kept, 4)
         run.until_rows(wanted)
         assert run.next == {("default", kept): {0: 9}}
+
+
+def test_a_single_cluster_that_gets_an_id_is_read_on(brokers: Brokers, topic: Topic) -> None:
+    # Given a query on a single cluster, whose id is `default`
+    name = brokers.a.create_topic(topic("named"))
+    wanted = produce("default", brokers.a, name, 5)
+    with SourceRun(subscribe=name, **{"kafka.bootstrap.servers": brokers.a.bootstrap}) as run:
+        run.until_rows(wanted)
+
+        # When it is started again with another id, and has records to read
+        run.restart(**{"metadata-service.cluster-id": "cluster-0"})
+        wanted += produce("cluster-0", brokers.a, name, 4)
+
+        # Then it reads on at its offsets, and the rows have the new id
+        run.until_rows(wanted)
+        assert run.next == {("cluster-0", name): {0: 9}}

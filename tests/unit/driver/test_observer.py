@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -147,6 +147,8 @@ class Metadata:
         self.found = Discovered(Subscription({}, ()), Revision("sha256:1"), 1)
         self.rejected: str | None = None
         self.stopped = False
+        self.inactive: frozenset[str] = frozenset()
+        self.on_refresh: Callable[[], None] = lambda: None
         self.deferred_refusal: MetadataInvalidError | None = None
 
     def stop(self) -> None:
@@ -154,6 +156,10 @@ class Metadata:
 
     def current(self) -> Discovered:
         return self.found
+
+    def refresh(self, ask: Collection[str] = ()) -> frozenset[str]:
+        self.on_refresh()
+        return frozenset(ask) & self.inactive
 
     def status(self) -> DiscoveryStatus:
         return DiscoveryStatus(self.found.revision, 0, None, self.rejected)
@@ -203,6 +209,63 @@ def test_a_lost_secret_of_a_cluster_in_use_is_its_failure(
     observer._planned = metadata.found
     with pytest.raises(SecretError, match="west"):
         observer.observe(RUNNING)
+
+
+def failing_west(observer: Observer, metadata: Metadata) -> LiveObservation:
+    """Return an observation in which west must answer, and fails."""
+    metadata.name("west")
+    observer._planned = metadata.found
+    return replace(failed(required=["west"]), found=metadata.found, subscription=metadata.found.subscription)
+
+
+def test_an_inactive_cluster_does_not_end_the_query(
+    running: tuple[Observer, Metadata], caplog: pytest.LogCaptureFixture
+) -> None:
+    observer, metadata = running
+    observed = failing_west(observer, metadata)
+    with pytest.raises(ClusterUnreachableError):
+        observer.note_failures({"west": WEST}, observed)
+
+    # When the metadata service says that the cluster is not active, although it names it
+    metadata.inactive = frozenset({"west"})
+    assert not observer.note_failures({"west": WEST}, observed)
+
+    # Then the query goes on without it, and says so; another cluster still ends it
+    assert "cluster west is stalled, the source reads the others: it is no longer active" in caplog.text
+    assert "could not describe topics" in observer.status.stalled["west"]
+    both = replace(observed, required=frozenset({"west", "east"}))
+    with pytest.raises(ClusterUnreachableError, match="cluster=east") as raised:
+        observer.note_failures({"west": WEST, "east": EAST}, both)
+    assert "west" not in str(raised.value)
+
+
+def test_a_cluster_removed_while_a_plan_waits_is_left_at_once(running: tuple[Observer, Metadata]) -> None:
+    # Given a plan that waits for a cluster, and fails for it
+    observer, metadata = running
+    metadata.name("west")
+    observer._planned = metadata.found
+
+    # When metadata names the cluster no longer
+    metadata.inactive = frozenset({"west"})
+    metadata.on_refresh = metadata.name
+
+    # Then the plan observes the new metadata instead
+    observed = observer.observe(RUNNING)
+    assert (list(observed.subscription.clusters), observed.found) == ([], metadata.found)
+    assert not observer.status.stalled
+
+
+def test_a_run_that_looks_metadata_up_once_asks_nothing(running: tuple[Observer, Metadata]) -> None:
+    observer, metadata = running
+    observed = failing_west(observer, metadata)
+    metadata.inactive = frozenset({"west"})
+    observer.newest_metadata()
+    observer.freeze()
+    with pytest.raises(ClusterUnreachableError):
+        observer.note_failures({"west": WEST}, observed)
+    observer._frozen, observer.options = False, replace(observer.options, metadata_discovery_interval_ms=0)
+    with pytest.raises(ClusterUnreachableError):
+        observer.note_failures({"west": WEST}, observed)
 
 
 class SilentProbe:

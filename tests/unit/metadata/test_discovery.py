@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 
 from dynamic_kafka.errors import (
@@ -128,6 +130,42 @@ def test_with_interval_0_a_refresh_still_looks_up(discoveries: Discoveries) -> N
     discovery.refresh()
 
     assert list(discovery.current().subscription.clusters) == ["west"]
+
+
+def test_a_cluster_is_inactive_when_metadata_names_it_no_more(discoveries: Discoveries) -> None:
+    service = FakeService(stream("orders", east=cluster("t"), west=cluster("t", servers="w:1")))
+    discovery = discoveries.start(service)
+    assert discovery.refresh(["east", "west"]) == frozenset()
+
+    service.set(stream("orders", east=cluster("t")))
+
+    assert discovery.refresh(["east", "west"]) == {"west"}
+    assert list(discovery.current().subscription.clusters) == ["east"]
+
+
+def test_a_service_that_denies_a_cluster_is_asked_only_then(discoveries: Discoveries) -> None:
+    class Denying(FakeService):
+        asked: ClassVar[list[str]] = []
+
+        def is_cluster_active(self, cluster_id: str) -> bool:
+            self.asked.append(cluster_id)
+            if cluster_id == "north":
+                raise ConnectionError("refused")
+            return cluster_id != "west"
+
+    named = {name: cluster("t", servers=f"{name}:1") for name in ("east", "west", "north")}
+    service = Denying(stream("orders", **named))
+    discovery = discoveries.start(service)
+    discovery.refresh()
+    assert not service.asked
+
+    # A service that raises leaves the cluster active; one that has no answer at all leaves all of them.
+    assert discovery.refresh(["east", "west", "north"]) == {"west"}
+    assert sorted(service.asked) == ["east", "north", "west"]
+    service.error = ConnectionError("refused")
+    assert discovery.refresh(["west"]) == frozenset()
+    discovery.refresh()
+    assert len(service.asked) == 3
 
 
 @pytest.mark.scenario(12)

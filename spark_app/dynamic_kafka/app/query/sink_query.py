@@ -162,8 +162,9 @@ class SinkQuery:
 
 
 def is_named(discovery: MetadataDiscovery, cluster: str) -> bool:
-    """Return whether metadata, looked up now, still names a cluster. Without any metadata the answer is yes."""
-    discovery.refresh()
+    """Return whether metadata, looked up now, still names an active cluster. Without any metadata the answer is yes."""
+    if cluster in discovery.refresh([cluster]):
+        return False
     try:
         return cluster in discovery.current().subscription.clusters
     except MetadataError:

@@ -35,7 +35,11 @@ class KafkaMetadataService(ABC):
         """Return the streams of these ids, without ids that do not exist. Raises as `get_all_streams` does."""
 
     def is_cluster_active(self, cluster_id: str) -> bool:
-        """Return whether any stream names the cluster. By default this makes a lookup of its own."""
+        """Return whether the cluster is to be read; by default, whether any stream names it, by a lookup of its own.
+
+        Called when a cluster that a plan needs has failed, before that ends the query. False keeps the query going
+        without the cluster.
+        """
         return any(cluster_id in stream.clusters for stream in self.get_all_streams())
 
     @property
