@@ -176,6 +176,7 @@ class Telemetry:
             ends=self._prober.ends,
             discovery=self.discovery.status,
             reads=counts.of,
+            clients=counts.clients,
             named=self._prober.named,
             unreachable=self._prober.unreachable,
             lost_topics=self.internal.lost,

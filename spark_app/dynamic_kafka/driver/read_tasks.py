@@ -70,6 +70,7 @@ def make_tasks(
                 stall=options.cluster_failure_policy == "stall",
                 source=source,
                 topic_id=topic.topic_id if topic else None,
+                statistics=options.read_reports is not None,
                 reports=reports if options.record_evaluator or (topic and topic.topic_id) else None,
                 has_stop_record=topic is not None and part.split.partition in topic.ended,
                 pin=saved_topic_id(subscription.clusters[cluster].topic_ids.get(part.split.topic)),

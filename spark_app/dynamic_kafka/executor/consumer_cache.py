@@ -20,6 +20,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
+from dynamic_kafka.executor.client_statistics import STATISTICS, ClientCounts
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.background import drop_in_background, quiet_logger
 from dynamic_kafka.kafka.errors import ConnectionProblem, client_creation_error
@@ -169,10 +170,12 @@ def _make(cluster: str, config: Mapping[str, Any]) -> CachedConsumer:
     def on_error(error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
             hints[:] = [ConnectionProblem.of(error)]
+            STATISTICS.add(cluster, ClientCounts(errors=1))
 
     log.debug("opening a consumer of cluster %s", cluster)
     try:
-        consumer = Consumer({**config, "error_cb": on_error}, logger=quiet_logger())
+        callbacks = {"error_cb": on_error, "stats_cb": STATISTICS.callback(cluster)}
+        consumer = Consumer({**config, **callbacks}, logger=quiet_logger())
     except KafkaException as raised:
         raise client_creation_error(cluster, raised) from None
     return CachedConsumer(cluster, consumer, hints)

@@ -1,4 +1,4 @@
-"""Read reports: after each range, an executor sends one line of JSON to the application over TCP.
+"""Reports for metrics: after each range, an executor sends lines of JSON to the application over TCP.
 
 Runs on executors; `app/telemetry/metrics_receiver.py` receives the reports. They serve metrics only and are best
 effort: a report that cannot be sent is dropped. Decision record 010 explains why they need a channel of their own.
@@ -12,11 +12,12 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dynamic_kafka.executor.client_statistics import STATISTICS, ClientCounts
 from dynamic_kafka.planning.splits import Split
 
 SEND_S = 0.5
@@ -74,16 +75,33 @@ class ReadReport:
         split = [self.split.cluster, self.split.topic, self.split.partition]
         return json.dumps([key, split, self.records, self.size, self.event_ms, self.read_ms]).encode() + b"\n"
 
-    @classmethod
-    def decode(cls, line: bytes) -> tuple[str, ReadReport]:
-        """Return the key and the report of a line. Raises ValueError if the line is no report."""
-        try:
-            key, (cluster, topic, partition), records, size, event_ms, read_ms = json.loads(line)
-            event = None if event_ms is None else int(event_ms)
-            split = Split(str(cluster), str(topic), int(partition))
-            return str(key), cls(split, int(records), int(size), event, int(read_ms))
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise ValueError(f"no report: {error}") from None
+
+@dataclass(frozen=True)
+class ClientReport:
+    """The counts of a cluster's consumers in this process since the last such report, also of ranges that failed."""
+
+    cluster: str
+    counts: ClientCounts
+
+    def encode(self, key: str) -> bytes:
+        """Return the report as a line of JSON."""
+        return json.dumps([key, self.cluster, *astuple(self.counts)]).encode() + b"\n"
+
+
+def decode_report(line: bytes) -> tuple[str, ReadReport | ClientReport]:
+    """Return the key and the report of a line. Raises ValueError if the line is no report."""
+    try:
+        key, subject, *numbers = json.loads(line)
+        if isinstance(subject, str):
+            counts = ClientCounts(*(max(0, int(number)) for number in numbers))
+            return str(key), ClientReport(subject, counts)
+        cluster, topic, partition = subject
+        records, size, event_ms, read_ms = numbers
+        event = None if event_ms is None else int(event_ms)
+        split = Split(str(cluster), str(topic), int(partition))
+        return str(key), ReadReport(split, int(records), int(size), event, int(read_ms))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise ValueError(f"no report: {error}") from None
 
 
 class ReportSender:
@@ -95,7 +113,7 @@ class ReportSender:
         self._address: ReportAddress | None = None
         self._retry_at = 0.0
 
-    def send(self, address: ReportAddress, report: ReadReport) -> None:
+    def send(self, address: ReportAddress, report: ReadReport | ClientReport) -> None:
         """Send a report, or drop it. Network errors are logged, not raised; see `SEND_S` for the longest wait."""
         if (self._process, self._address) != (os.getpid(), address):
             self._process, self._address, self._socket, self._retry_at = os.getpid(), address, None, 0.0
@@ -125,16 +143,23 @@ SENDER = ReportSender()
 
 
 def with_report(batches: Iterator[pa.RecordBatch], split: Split, address: ReportAddress) -> Iterator[pa.RecordBatch]:
-    """Yield the batches unchanged; after the last one, report their records, bytes and latest timestamp."""
+    """Yield the batches unchanged; after the last one, report their records, bytes and latest timestamp.
+
+    The statistics of the clients are reported also if the range fails: they show why.
+    """
     records, size, event_ms = 0, 0, None
-    for batch in batches:
-        records += batch.num_rows
-        size += sum(pc.sum(pc.binary_length(batch[name])).as_py() or 0 for name in ("key", "value"))
-        latest = pc.max(batch["timestamp"]).value
-        if latest is not None and latest >= 0:  # -1 ms stands for a record without a timestamp
-            event_ms = max(event_ms or 0, latest // 1000)
-        yield batch
-    SENDER.send(address, ReadReport(split, records, size, event_ms, time.time_ns() // 1_000_000))
+    try:
+        for batch in batches:
+            records += batch.num_rows
+            size += sum(pc.sum(pc.binary_length(batch[name])).as_py() or 0 for name in ("key", "value"))
+            latest = pc.max(batch["timestamp"]).value
+            if latest is not None and latest >= 0:  # -1 ms stands for a record without a timestamp
+                event_ms = max(event_ms or 0, latest // 1000)
+            yield batch
+        SENDER.send(address, ReadReport(split, records, size, event_ms, time.time_ns() // 1_000_000))
+    finally:
+        for cluster, counts in STATISTICS.take().items():
+            SENDER.send(address, ClientReport(cluster, counts))
 
 
 def _is_closed(connection: socket.socket) -> bool:

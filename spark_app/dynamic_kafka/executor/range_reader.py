@@ -22,6 +22,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from dynamic_kafka.errors import DataLossError
+from dynamic_kafka.executor.client_statistics import INTERVAL_MS
 from dynamic_kafka.executor.cluster_identity import NoBrokersError, check_identity
 from dynamic_kafka.executor.columns import arrow_schema, to_batch
 from dynamic_kafka.executor.consumer_cache import CONSUMERS, CachedConsumer
@@ -73,6 +74,8 @@ def read_range(task: ReadTask, evaluation: Evaluation | None = None) -> Iterator
     if task.part.size <= 0:
         return
     config = task.client.consumer_config()
+    if task.statistics:
+        config["statistics.interval.ms"] = str(INTERVAL_MS)
     digest = config_digest(config)
     deadline = time.monotonic() + task.read_timeout_s
     while True:

@@ -94,6 +94,7 @@ class ReadTask:
         read_timeout_s: seconds without any progress after which the range fails.
         stall: `clusterFailurePolicy=stall`; it only changes the advice after a timeout.
         source: identifies the source among those of the application, by its options.
+        statistics: whether the consumer emits its statistics, for metrics.
         reports: the place for reports about the batch; None if no check needs it, or without a `stateLocation`.
         has_stop_record: whether the split's stop record is known already: the range ends there, and nothing of it is
             evaluated.
@@ -110,6 +111,7 @@ class ReadTask:
     stall: bool = False
     source: str = ""
     topic_id: str | None = None
+    statistics: bool = False
     reports: BatchReports | None = None
     has_stop_record: bool = False
     pin: str | None = None

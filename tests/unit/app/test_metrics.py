@@ -14,6 +14,7 @@ from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.telemetry.live_table import progress_table
 from dynamic_kafka.app.telemetry.metrics import METRICS, PREFIX, AppCollector
 from dynamic_kafka.app.telemetry.metrics_receiver import SplitReads
+from dynamic_kafka.executor.client_statistics import ClientCounts
 from dynamic_kafka.kafka.commits import CommitCounts
 from dynamic_kafka.metadata.discovery_state import DiscoveryStatus
 from dynamic_kafka.planning.codec import encode
@@ -49,6 +50,9 @@ READS = {
 }
 
 
+CLIENTS = {"east": ClientCounts(900, 60, 4, 12_000, 250, 1), "gone": ClientCounts(errors=3)}
+
+
 def reads(sink: str, active: Iterable[Split]) -> Mapping[Split, SplitReads]:
     """The counts that executors have reported."""
     return {split: READS[split] for split in active} if sink == "lake" else {}
@@ -76,6 +80,7 @@ class Scrape:
                 reads=reads,
                 named=lambda: silent,
                 unreachable=lambda: refused,
+                clients=lambda sink: CLIENTS if sink == "lake" else {},
                 clock=lambda: 60.0,
             )
         )
@@ -122,6 +127,17 @@ def test_a_split_tells_offsets_lag_and_idle_time(scrape: Scrape) -> None:
     assert scrape.value("split_records_read_total", **split) == 8
     assert scrape.value("split_bytes_read_total", **split) == 400
     assert scrape.value("split_event_time_lag_seconds", **split) == 2.5
+
+
+def test_a_cluster_shows_what_its_clients_count(scrape: Scrape) -> None:
+    names = ("bytes_received", "bytes_sent", "round_trips", "round_trip_seconds", "throttled_seconds")
+    values = [
+        scrape.value(f"cluster_client_{name}_total", sink="lake", cluster="east")
+        for name in (*names, "connection_errors")
+    ]
+    assert values == [900, 60, 4, 0.012, 0.25, 1]
+    # Neither a cluster without a report nor one that the query no longer reads has a series.
+    assert not any("client" in name for name in scrape.names("west") | scrape.names("gone"))
 
 
 def test_a_cluster_sums_up_its_splits_and_counts_commits(scrape: Scrape) -> None:

@@ -21,11 +21,20 @@ from dynamic_kafka.app.telemetry.metrics_receiver import (
 )
 from dynamic_kafka.executor import metrics_sender
 from dynamic_kafka.executor.columns import arrow_schema
-from dynamic_kafka.executor.metrics_sender import ReadReport, ReportAddress, ReportSender, with_report
+from dynamic_kafka.executor.client_statistics import STATISTICS, ClientCounts
+from dynamic_kafka.executor.metrics_sender import (
+    ClientReport,
+    ReadReport,
+    ReportAddress,
+    ReportSender,
+    decode_report,
+    with_report,
+)
 from dynamic_kafka.planning.splits import Split
 
 SPLIT = Split("east", "orders", 3)
 REPORT = ReadReport(SPLIT, 5, 700, 1_000, 3_500)
+CLIENT = ClientCounts(900, 60, 4, 12_000, 250, 1)
 
 
 class Counts(ReadCounts):
@@ -74,8 +83,8 @@ def test_a_malformed_address_is_refused(text: str) -> None:
 def test_a_report_is_decoded_as_it_was_encoded() -> None:
     strange = ReadReport(Split('e"a\nst', "tö", 0), 0, 0, None, 9)
     assert strange.encode("key").count(b"\n") == 1
-    for report in (REPORT, strange):
-        assert ReadReport.decode(report.encode("key")) == ("key", report)
+    for report in (REPORT, strange, ClientReport('e"a\nst', CLIENT)):
+        assert decode_report(report.encode("key")) == ("key", report)
 
 
 @pytest.mark.parametrize(
@@ -88,13 +97,15 @@ def test_a_report_is_decoded_as_it_was_encoded() -> None:
         b'["k", ["a", "b"], 1, 1, 1, 1]\n',
         b"\xff\n",
         b"[[]]",
+        b'["k", "east", 1, 2, 3, 4, 5, 6, 7]\n',
+        b'["k", "east", 1, null]\n',
         b'["k", ["a", "b", 0], Infinity, 1, 1, 1]\n',
         b"[" * (LINE_BYTES - 1) + b"\n",
     ],
 )
 def test_a_malformed_report_is_refused(line: bytes) -> None:
     with pytest.raises(ValueError, match="no report"):
-        ReadReport.decode(line)
+        decode_report(line)
 
 
 def test_reports_add_up_and_the_last_one_sets_the_event_lag(
@@ -110,6 +121,31 @@ def test_reports_add_up_and_the_last_one_sets_the_event_lag(
     reads = counts.wait_for(3)
     assert (reads.records, reads.size, reads.event_lag_s) == (7, 730, 0.25)
     assert len(connections) == 1
+
+
+def test_counts_of_clients_add_up_by_cluster(counts: Counts) -> None:
+    for cluster in ("east", "west", "east"):
+        counts.take(ClientReport(cluster, CLIENT).encode(counts.key("lake")))
+    assert counts.clients("lake") == {"east": ClientCounts(1800, 120, 8, 24_000, 500, 2), "west": CLIENT}
+    assert counts.of("lake", [SPLIT]) == {}
+
+
+def test_clients_are_reported_whether_the_range_fails_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[object] = []
+    monkeypatch.setattr(metrics_sender.SENDER, "send", lambda address, report: sent.append(report))
+
+    def failing() -> Iterator[pa.RecordBatch]:
+        STATISTICS.add("west", CLIENT)
+        yield batch((None, b"v", 1))
+        raise OSError("the network")
+
+    STATISTICS.take()
+    STATISTICS.add("east", CLIENT)
+    assert len(list(with_report(iter([batch((None, b"v", 1))]), SPLIT, ReportAddress("h", 1, "k")))) == 1
+    assert sent[1:] == [ClientReport("east", CLIENT)]
+    with pytest.raises(OSError, match="the network"):
+        list(with_report(failing(), SPLIT, ReportAddress("h", 1, "k")))
+    assert sent[2:] == [ClientReport("west", CLIENT)]
 
 
 def test_a_report_with_another_key_is_not_counted(counts: Counts) -> None:

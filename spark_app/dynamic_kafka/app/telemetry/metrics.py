@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 
 from dynamic_kafka.app.query.sink_status import SinkStatus, StatusBoard
 from dynamic_kafka.app.telemetry.metrics_receiver import SplitReads
+from dynamic_kafka.executor.client_statistics import ClientCounts
 from dynamic_kafka.metadata.discovery_state import DiscoveryStatus
 from dynamic_kafka.planning.splits import Split
 
@@ -70,6 +71,20 @@ METRICS: Mapping[str, MetricDefinition] = {
         CLUSTER, "Commits to the consumer group that succeeded.", counter=True
     ),
     "cluster_commits_failed": MetricDefinition(CLUSTER, "Commits to the consumer group that failed.", counter=True),
+    "cluster_client_bytes_received": MetricDefinition(
+        CLUSTER, "Bytes that executors' consumers have received, compressed.", counter=True
+    ),
+    "cluster_client_bytes_sent": MetricDefinition(CLUSTER, "Bytes that these consumers have sent.", counter=True),
+    "cluster_client_round_trips": MetricDefinition(CLUSTER, "Requests of them that were answered.", counter=True),
+    "cluster_client_round_trip_seconds": MetricDefinition(
+        CLUSTER, "Sum of the round-trip times of these requests.", counter=True
+    ),
+    "cluster_client_throttled_seconds": MetricDefinition(
+        CLUSTER, "Sum of the pauses that brokers have asked these consumers for.", counter=True
+    ),
+    "cluster_client_connection_errors": MetricDefinition(
+        CLUSTER, "Connections of these consumers that failed or broke.", counter=True
+    ),
     "clusters": MetricDefinition(STREAM, "Clusters with active splits."),
     "active_splits": MetricDefinition(STREAM, "Splits that the query reads: the open ones."),
     "parked_splits": MetricDefinition(STREAM, "Splits of removed clusters and topics whose offsets are kept."),
@@ -118,6 +133,7 @@ class AppCollector(Collector):
         named: returns the clusters that metadata names.
         unreachable: returns those of them that do not answer the lag prober, with the reason.
         lost_topics: returns for each internal topic whether it was lost.
+        clients: returns the counts of the executors' consumers for a sink.
     """
 
     def __init__(
@@ -130,10 +146,12 @@ class AppCollector(Collector):
         named: Callable[[], Collection[str]],
         unreachable: Callable[[], Mapping[str, str]],
         lost_topics: Callable[[], Mapping[str, bool]] = dict,
+        clients: Callable[[str], Mapping[str, ClientCounts]] = lambda _: {},
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._board, self._ends, self._discovery, self._reads, self._clock = board, ends, discovery, reads, clock
-        self._named, self._unreachable, self._lost_topics = named, unreachable, lost_topics
+        self._named, self._unreachable = named, unreachable
+        self._lost_topics, self._clients = lost_topics, clients
 
     def collect(self) -> Iterator[Metric]:
         families, ends, now = _MetricFamilies(), self._ends(), self._clock()
@@ -144,6 +162,7 @@ class AppCollector(Collector):
             reads = self._reads(status.name, following)
             _splits(families, status, following, known, reads, now=now)
             _clusters(families, status, following, known, reads, now=now)
+            _client_counts(families, status, self._clients(status.name))
             _stalled(families, status, self._named(), self._unreachable())
             _streams(families, status)
             _sink(families, status, known)
@@ -231,6 +250,19 @@ def _clusters(
         if cluster in status.commits:
             families.add("cluster_commits_succeeded", labels, status.commits[cluster].succeeded)
             families.add("cluster_commits_failed", labels, status.commits[cluster].failed)
+
+
+def _client_counts(families: _MetricFamilies, status: SinkStatus, clients: Mapping[str, ClientCounts]) -> None:
+    for cluster, counts in sorted(clients.items()):
+        if cluster not in status.document.clusters:
+            continue
+        labels = (status.name, cluster)
+        families.add("cluster_client_bytes_received", labels, counts.received)
+        families.add("cluster_client_bytes_sent", labels, counts.sent)
+        families.add("cluster_client_round_trips", labels, counts.round_trips)
+        families.add("cluster_client_round_trip_seconds", labels, counts.round_trip_us / 1e6)
+        families.add("cluster_client_throttled_seconds", labels, counts.throttled_ms / 1e3)
+        families.add("cluster_client_connection_errors", labels, counts.errors)
 
 
 def _stalled(

@@ -1,4 +1,4 @@
-"""Receive executors' reports of the ranges that they have read, for the metrics. Driver, in a thread of its own.
+"""Receive executors' reports of what they have read, and of their Kafka clients, for the metrics. Driver, in a thread of its own.
 
 The counts are kept in memory only. They begin at 0 with the application, as Prometheus expects of counters. The other
 end is `executor/metrics_sender.py`.
@@ -14,7 +14,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from dynamic_kafka.executor.metrics_sender import ReadReport, ReportAddress
+from dynamic_kafka.executor.client_statistics import ClientCounts
+from dynamic_kafka.executor.metrics_sender import ClientReport, ReadReport, ReportAddress, decode_report
 from dynamic_kafka.planning.splits import Split
 
 KEPT_S = 600.0
@@ -56,6 +57,7 @@ class ReadCounts:
         self._keys = {sink: secrets.token_hex(8) for sink in sinks}
         self._sinks = {key: sink for sink, key in self._keys.items()}
         self._reads: dict[str, dict[Split, SplitReads]] = {sink: {} for sink in self._keys}
+        self._clients: dict[str, dict[str, ClientCounts]] = {sink: {} for sink in self._keys}
 
     def key(self, sink: str) -> str:
         """Return the key that marks the reports of a sink's query."""
@@ -67,12 +69,16 @@ class ReadCounts:
         Raises:
             ValueError: the line is not a report of this application.
         """
-        key, report = ReadReport.decode(line)
+        key, report = decode_report(line)
         if key not in self._sinks:
             raise ValueError("a report of another application")
-        now = self._clock()
+        now, sink = self._clock(), self._sinks[key]
         with self._lock:
-            reads = self._reads[self._sinks[key]]
+            if isinstance(report, ClientReport):
+                clients = self._clients[sink]
+                clients[report.cluster] = clients.get(report.cluster, ClientCounts()) + report.counts
+                return
+            reads = self._reads[sink]
             reads[report.split] = reads.get(report.split, SplitReads()).with_report(report, now)
 
     def of(self, sink: str, active: Iterable[Split]) -> Mapping[Split, SplitReads]:
@@ -86,6 +92,11 @@ class ReadCounts:
             }
             self._reads[sink] = kept
             return {split: reads for split, reads in kept.items() if split in wanted}
+
+    def clients(self, sink: str) -> Mapping[str, ClientCounts]:
+        """Return the counts of the executors' consumers, by cluster."""
+        with self._lock:
+            return dict(self._clients[sink])
 
 
 class ReadReportServer:
