@@ -18,7 +18,7 @@ INTERVAL_MS = 10_000
 
 @dataclass(frozen=True)
 class ClientCounts:
-    """What the consumers of one cluster did in some time.
+    """The activity of the consumers of one cluster in some time.
 
     Attributes:
         received, sent: bytes on the wire, compressed and with the protocol's own.

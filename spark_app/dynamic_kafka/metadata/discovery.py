@@ -128,7 +128,9 @@ class MetadataDiscovery:
             raise problem
         if stopped:
             raise MetadataUnavailableError("discovery was stopped before its first lookup had an answer")
-        raise MetadataUnavailableError(f"the first lookup had no answer within {patience:g} s; check the metadata service")
+        raise MetadataUnavailableError(
+            f"the first lookup had no answer within {patience:g} s; check the metadata service"
+        )
 
     def current(self) -> Discovered:
         """Return the metadata in force; never waits.

@@ -44,7 +44,7 @@ class LateService(KafkaMetadataService):
 
 
 def named(file: Path, brokers: Brokers, topic: str, *, later: str = "as", denied: str = "") -> None:
-    """Write what the service knows; clusters have one letter."""
+    """Write the file of the service; clusters have one letter."""
     servers = {"a": brokers.a.bootstrap, "s": brokers.c.bootstrap}
     content = {"topic": topic, "servers": servers, "later": list(later), "denied": list(denied)}
     write_text(file, json.dumps(content))
@@ -83,7 +83,7 @@ def test_a_cluster_that_left_meanwhile_does_not_end_the_query(
     run.until_rows(of_a + of_s + more)
 
 
-def test_a_cluster_that_the_service_denies_does_not_end_the_query(
+def test_a_cluster_that_the_service_denies_ends_no_query(
     run: SourceRun, brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
 ) -> None:
     # Given a start at which a cluster hangs that metadata names, and that the service calls inactive

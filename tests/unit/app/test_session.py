@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 
 from dynamic_kafka.app.config.loading import load_config, parse_config
-from dynamic_kafka.app.query.session import refuse_connect, refuse_other_disk, refuse_remote, spark_settings
+from dynamic_kafka.app.query.session import (
+    EMPTY_CHECK,
+    refuse_connect,
+    refuse_other_disk,
+    refuse_remote,
+    spark_settings,
+)
 from dynamic_kafka.app.query.sinks import kafka_options, load_function
 from dynamic_kafka.app.telemetry.logs import JsonFormatter, TextFormatter
 from dynamic_kafka.errors import OptionError
@@ -133,3 +139,13 @@ def test_sparks_progress_bar_is_off_unless_asked_for(tmp_path: Path) -> None:
     assert spark_settings(quiet, {})[bar] == "false"
     assert spark_settings(asked, {})[bar] == "true"
     assert bar not in spark_settings(quiet, {"PYSPARK_GATEWAY_PORT": "1"})  # spark-submit has its own default
+
+
+def test_a_torn_file_of_a_first_plan_does_not_end_each_start(tmp_path: Path) -> None:
+    (tmp_path / "app.yaml").write_text(APP)
+    default = load_config(tmp_path / "app.yaml")
+    (tmp_path / "app.yaml").write_text(APP + f"spark: {{{EMPTY_CHECK}: true}}\n")
+    asked = load_config(tmp_path / "app.yaml")
+    for environment in ({}, {"PYSPARK_GATEWAY_PORT": "1"}):
+        assert spark_settings(default, environment)[EMPTY_CHECK] == "false"
+        assert spark_settings(asked, environment)[EMPTY_CHECK] == "true"

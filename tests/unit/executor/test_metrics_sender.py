@@ -20,8 +20,8 @@ from dynamic_kafka.app.telemetry.metrics_receiver import (
     serve_read_reports,
 )
 from dynamic_kafka.executor import metrics_sender
-from dynamic_kafka.executor.columns import arrow_schema
 from dynamic_kafka.executor.client_statistics import STATISTICS, ClientCounts
+from dynamic_kafka.executor.columns import arrow_schema
 from dynamic_kafka.executor.metrics_sender import (
     ClientReport,
     ReadReport,

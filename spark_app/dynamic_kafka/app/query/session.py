@@ -34,8 +34,8 @@ _NO_CONNECT = (
 
 _GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"
 """Environment variable that is set when a JVM, that of spark-submit, has launched this process."""
-
-
+EMPTY_CHECK = "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart"
+"""Spark's setting of the check that a query without a batch has an empty checkpoint."""
 _STOP_NOISE = "WARN DAGScheduler: Failed to cancel job group"
 """Spark's warning at each stop of a query that is idle."""
 WORKER_CHECK_S = 60.0
@@ -133,13 +133,14 @@ def refuse_connect(settings: Mapping[str, str], environment: Mapping[str, str]) 
 
 
 def spark_settings(config: AppConfig, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of the session: those of `app.yaml`, the name, and Spark's progress bar switched off.
+    """Return the settings of the session: those of `app.yaml`, the name, and two that Spark has on, switched off.
 
-    The bar has no line ends, so a JSON line after it could not be parsed. Under spark-submit it is too late to switch
-    it off.
+    The progress bar has no line ends, so a JSON line after it could not be parsed. Under spark-submit it is too late to
+    switch it off. The check for an empty checkpoint finds the torn file of a driver that was killed in a query's first
+    plan. It would never let that query start again. Each sink has a checkpoint of its own without that check.
     """
     own = {} if _GATEWAY_PORT in environment else {"spark.ui.showConsoleProgress": "false"}
-    return {**own, **config.file.spark, "spark.app.name": config.name}
+    return {EMPTY_CHECK: "false", **own, **config.file.spark, "spark.app.name": config.name}
 
 
 def refuse_remote(spark: object) -> None:

@@ -1,4 +1,4 @@
-"""Receive executors' reports of what they have read, and of their Kafka clients, for the metrics. Driver, in a thread of its own.
+"""Receive executors' reports of their reads and their Kafka clients, for the metrics. Driver, in a thread of its own.
 
 The counts are kept in memory only. They begin at 0 with the application, as Prometheus expects of counters. The other
 end is `executor/metrics_sender.py`.

@@ -1,0 +1,94 @@
+"""`docs/parity.md`: no cell is empty, each test that it names exists, and so does each option."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections import Counter
+
+import pytest
+
+from dynamic_kafka.app.config.schema import AppFile, Sink
+from dynamic_kafka.metadata.client_properties import PROPERTIES
+from dynamic_kafka.metadata.document_models import ListCluster, ListStream, MappingDocument
+from dynamic_kafka.options import OPTIONS
+from tests.support.places import ROOT
+
+PAGE = (ROOT / "docs" / "parity.md").read_text(encoding="utf-8")
+HEADER = ["Original", "Here", "Test"]
+TO_COME = {"record evaluator", "topic integrity", "internal topics"}
+"""The parts that are not built yet. A part that is built leaves this set, and then no row may name it."""
+LATER = {"watermarks"}
+"""The parts of a later release."""
+
+
+def rows() -> list[list[str]]:
+    """Return the cells of all rows of all tables; `\\|` within a cell is no border."""
+    lines = [line.strip() for line in PAGE.splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("|"))] for line in lines]
+    return [row for row in cells if row != HEADER and not set("".join(row)) <= {"-"}]
+
+
+ROWS = rows()
+
+
+@functools.cache
+def functions(file: str) -> frozenset[str]:
+    """Return the test functions of a file below `tests/`."""
+    tree = ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8"))
+    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+
+
+def test_every_table_has_the_same_three_columns() -> None:
+    headers = re.findall(r"^(\|.*\|)\n\|[-|]+\|$", PAGE, re.MULTILINE)
+    assert [[cell.strip() for cell in each.strip("|").split("|")] for each in headers] == [HEADER] * 6
+    assert len(ROWS) > 120
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:60])
+def test_each_row_is_whole_and_its_test_exists(row: list[str]) -> None:
+    assert len(row) == 3 and all(row), row
+    mark, _, what = row[2].partition(": ")
+    if mark == "to come":
+        assert what in TO_COME
+    elif mark == "later":
+        assert what in LATER
+    elif mark == "not applicable":
+        assert what and row[1].startswith(("not applicable: ", "the same")), "a reason, and nothing here"
+    else:
+        found = re.fullmatch(r"`((?:unit|integration|e2e)/[\w/]+\.py)::(test_\w+)`", row[2])
+        assert found, row[2]
+        assert found[2] in functions(found[1])
+
+
+def test_only_parts_that_are_not_built_are_to_come() -> None:
+    marks = Counter(row[2] for row in ROWS if row[2].startswith(("to come", "later")))
+    assert marks.keys() == {f"to come: {each}" for each in TO_COME} | {f"later: {each}" for each in LATER}, marks
+
+
+def test_an_option_that_is_built_is_not_refused() -> None:
+    refused = "unit/options/test_parse.py::test_options_of_later_versions_are_refused_as_such"
+    assert sum(refused in row[2] for row in ROWS) <= len(TO_COME)
+
+
+def test_every_option_in_the_second_column_exists() -> None:
+    known = {*OPTIONS, "watermarkInterval"} | {f"kafka.{each.name}" for each in PROPERTIES}
+    fields = {
+        info.alias or name
+        for model in (ListCluster, ListStream, MappingDocument, AppFile, Sink)
+        for name, info in model.model_fields.items()
+    }
+    for row in ROWS:
+        for sentence in re.findall(r"options? ((?:`[^`]+`(?:, | and | or )?)+)", row[1]):
+            names = set(re.findall(r"`([^`]+)`", sentence)) - {"kafka.<property>", "properties.<property>"}
+            assert names <= known, row
+        camel = set(re.findall(r"`([a-z]+[A-Z]\w*)(?:=[\w-]+)?`", row[1]))
+        assert camel <= known | fields | {"topicIds"}, row
+
+
+def test_every_name_of_the_originals_is_in_the_first_column() -> None:
+    first = " ".join(row[0] for row in ROWS)
+    named = set(re.findall(r"`([^`]+)`", first))
+    aliases = {alias for option in OPTIONS.values() for alias in option.aliases}
+    assert aliases <= named
