@@ -162,6 +162,11 @@ def test_a_service_that_denies_a_cluster_is_asked_only_then(discoveries: Discove
     # A service that raises leaves the cluster active; one that has no answer at all leaves all of them.
     assert discovery.refresh(["east", "west", "north"]) == {"west"}
     assert sorted(service.asked) == ["east", "north", "west"]
+    lookups = service.lookups
+    discoveries.clock.now += INTERVAL_S
+    assert service.await_lookups(lookups + 1)
+    discovery.refresh()
+    assert len(service.asked) == 3
     service.error = ConnectionError("refused")
     assert discovery.refresh(["west"]) == frozenset()
     discovery.refresh()
