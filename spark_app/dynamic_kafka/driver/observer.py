@@ -175,9 +175,7 @@ class Observer:
             raise self.explained({cluster: error for cluster, error in fatal.items() if cluster not in inactive})
         if inactive and not _same(observed.found, self.newest_metadata()):
             return True
-        causes = {
-            name: f"{NOT_ACTIVE}; {error}" if name in inactive else str(error) for name, error in failures.items()
-        }
+        causes = {c: f"{NOT_ACTIVE}; {error}" if c in inactive else str(error) for c, error in failures.items()}
         for new in failures.keys() & observed.never_read:
             causes[new] += f"; {servers_of([new], self.options, observed.subscription)}"
         self.status.note_silent(causes, observed.subscription.clusters, observed.never_read)

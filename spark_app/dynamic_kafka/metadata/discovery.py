@@ -91,8 +91,7 @@ class MetadataDiscovery:
         self._start_done = False
         self._start_problem: MetadataError | None = None
         self._asked = self._inactive = frozenset[str]()
-        self._requested = 0
-        self._served = 0
+        self._requested = self._served = 0
 
     @property
     def deferred_refusal(self) -> MetadataInvalidError | None:
@@ -128,9 +127,8 @@ class MetadataDiscovery:
             raise problem
         if stopped:
             raise MetadataUnavailableError("discovery was stopped before its first lookup had an answer")
-        raise MetadataUnavailableError(
-            f"the first lookup had no answer within {patience:g} s; check the metadata service"
-        )
+        text = f"the first lookup had no answer within {patience:g} s; check the metadata service"
+        raise MetadataUnavailableError(text)
 
     def current(self) -> Discovered:
         """Return the metadata in force; never waits.
