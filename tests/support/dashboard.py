@@ -166,6 +166,25 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             f"max by (sink, cluster) (METRIC_cluster_stalled{SINK} or METRIC_cluster_never_reached{SINK}) > 0",
             "{{sink}} {{cluster}}",
         ),
+        job(
+            "Round-trip time",
+            f"sum by (sink, cluster) (rate(METRIC_cluster_client_round_trip_seconds_total{SINK}[$__rate_interval]))"
+            f" / sum by (sink, cluster) (rate(METRIC_cluster_client_round_trips_total{SINK}[$__rate_interval]))",
+            "{{sink}} {{cluster}}",
+            "s",
+            "Mean over the requests of executors' consumers; a broker's wait for records counts.",
+        ),
+        job(
+            "Connection errors in an hour",
+            f"sum by (sink, cluster) (increase(METRIC_cluster_client_connection_errors_total{SINK}[1h]))",
+            "{{sink}} {{cluster}}",
+        ),
+        job(
+            "Throttled",
+            f"sum by (sink, cluster) (rate(METRIC_cluster_client_throttled_seconds_total{SINK}[$__rate_interval]))",
+            "{{sink}} {{cluster}}",
+            about="Seconds in each second for which brokers make executors' consumers wait, by their quotas.",
+        ),
         job("Duration of the last batch", f"max by (sink) (METRIC_batch_seconds{SINK})", "{{sink}}", "s"),
         job("Parked splits", f"sum by (sink, stream) (METRIC_parked_splits{SINK})", "{{sink}} {{stream}}"),
         job("Restarts of queries in an hour", f"sum by (sink) (increase(METRIC_restarts_total{SINK}[1h]))", "{{sink}}"),
