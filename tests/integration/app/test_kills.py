@@ -7,6 +7,7 @@ offsets go to the consumer group. At each step a driver of its own dies, and the
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tests.integration.app.driving import AppRun, write_app
 from tests.support.fixtures import Brokers, Topic
 from tests.support.kafka import KafkaCluster
 from tests.support.killing_files import killing_settings
-from tests.support.spark import spark_settings
+from tests.support.spark import spark_environment, spark_settings
 from tests.support.spark_kafka import connector_jars
 from tests.support.streams import (
     Row,
@@ -73,6 +74,11 @@ def watched(frame):
     return frame.where(udf(look, "boolean")("offset"))
 
 
+def as_json(frame):
+    texts = ("kafka_cluster", "topic", *(f"CAST({name} AS STRING)" for name in ("partition", "offset", "value")))
+    return watched(frame).selectExpr(f"to_json(array({', '.join(texts)})) AS value")
+
+
 def keep(frame, batch):
     obey("before the function")
     chosen = frame.selectExpr("kafka_cluster", "topic", "partition", "offset", "CAST(value AS STRING)")
@@ -81,7 +87,6 @@ def keep(frame, batch):
     obey("after the function")
 """
 """A transformation and a sink that kill the driver, the JVM and Python, at the step that the file `die` names."""
-AS_JSON = "SELECT to_json(array(kafka_cluster, topic, partition, offset, CAST(value AS STRING))) AS value FROM stream"
 
 
 def sink_of(kind: str, folder: Path, out: KafkaCluster, topic: str) -> dict[str, Any]:
@@ -91,8 +96,7 @@ def sink_of(kind: str, folder: Path, out: KafkaCluster, topic: str) -> dict[str,
     if kind == "function":
         return {"name": "lake", "foreachBatch": "killed:keep"}
     options = {"kafka.bootstrap.servers": out.bootstrap, "topic": topic}
-    as_json = {"function": "killed:watched", "sql": AS_JSON}
-    return {"name": "lake", "type": "kafka", "options": options, "transformation": as_json}
+    return {"name": "lake", "type": "kafka", "options": options, "transformation": {"function": "killed:as_json"}}
 
 
 def delivered(kind: str, folder: Path, out: KafkaCluster, topic: str) -> Rows:
@@ -145,9 +149,10 @@ def test_a_kill_between_any_two_steps_loses_nothing(brokers: Brokers, topic: Top
     def committed() -> int:
         return brokers.a.committed_offsets(name).get((name, 0), 0)
 
+    importable = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{spark_environment()['PYTHONPATH']}"}
     wanted, repeatable, checkpoint = Rows(), Rows(), tmp_path / "checkpoints" / "lake"
     for step in (*STEPS[kind], None):
-        with AppRun(config) as run:
+        with AppRun(config, environment=importable) as run:
             # When it has gone on from where the last driver died
             run.wait_until(lambda: found().total() >= wanted.total() and len({*logs()}) == 1, "all rows")  # noqa: B023
             assert not wanted - found() and not found() - wanted - repeatable, step
