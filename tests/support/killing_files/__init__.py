@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import subprocess
+import zipfile
 from pathlib import Path
 
 import pyspark
@@ -17,22 +18,24 @@ SOURCE = Path(__file__).with_name("KillingFiles.java")
 
 @functools.cache
 def compiled() -> Path:
-    """Return the folder with the compiled class."""
+    """Return a jar with the compiled class."""
     java, folder = find_java(), BUILD / "killing_files"
     assert java is not None
     jars = os.pathsep.join(map(str, (Path(pyspark.__file__).parent / "jars").glob("*.jar")))
     compiler = [str(java), "--module", "jdk.compiler/com.sun.tools.javac.Main"]
     subprocess.run([*compiler, "-nowarn", "-d", folder, "-cp", jars, SOURCE], check=True)
-    return folder
+    with zipfile.ZipFile(folder / "killing-files.jar", "w") as jar:
+        jar.write(folder / "KillingFiles.class", "KillingFiles.class")
+    return folder / "killing-files.jar"
 
 
-def killing_settings(order: Path) -> dict[str, str]:
-    """Return the settings of a Spark that dies when the file `order` names the step that it is at.
+def killing_settings(orders: Path) -> dict[str, str]:
+    """Return the settings of a Spark that dies when its queries are at the steps that the folder `orders` names.
 
-    The file has `before` or `after`, a blank, and the folder of a log: `offsets`, `commits` or `_spark_metadata`.
+    A file in it is named `lake before offsets 7`: a query or a sink's folder, `before` or `after`, one of its logs, and
+    the batch. The class, `compiled`, has to be among the jars.
     """
     return {
-        "spark.driver.extraClassPath": str(compiled()),
         "spark.sql.streaming.checkpointFileManagerClass": "KillingFiles",
-        "spark.hadoop.test.kill.order": str(order),
+        "spark.hadoop.test.kill.orders": str(orders),
     }
