@@ -92,10 +92,7 @@ class Observer:
         if progress is not None:
             new = never_read(progress, subscription.clusters)
             required = must_answer(self.options, subscription, progress, everyone=everyone)
-        pending = {
-            cluster: probe.observe(functools.partial(self._request, subscription, cluster))
-            for cluster, probe in probes.items()
-        }
+        pending = {c: probe.observe(functools.partial(self._request, subscription, c)) for c, probe in probes.items()}
         first = self._good is None
         answers, failures = self._wait(pending, required if everyone or first or initial else frozenset(), progress)
         for cluster in (*answers, *(failures if progress is not None else ())):
@@ -159,12 +156,9 @@ class Observer:
         return True
 
     def note_failures(self, failures: Mapping[str, DynamicKafkaError], observed: LiveObservation) -> bool:
-        """Log and report the clusters that failed, as stalled or as never reached.
+        """Report failed clusters, as stalled or as never reached; return whether newer metadata came into force.
 
-        One that must answer does not end the query if it is not active any more.
-
-        Returns:
-            Whether newer metadata came into force by that question.
+        One that must answer does not end the query if metadata, asked anew, says that it is not active any more.
 
         Raises:
             DynamicKafkaError: one of them must answer; the error names all that must and failed.
@@ -265,12 +259,10 @@ class Observer:
     def _request(self, subscription: Subscription, cluster: str) -> ObservationRequest:
         now, sequence = time.monotonic(), self.in_force().sequence
         at, seen = self._described_at.get(cluster, (0.0, -1))
-        interval = self.options.partition_discovery_interval_ms
-        if interval is None:
-            interval = self.options.metadata_discovery_interval_ms
-            describe_now = sequence != seen or (interval > 0 and now - at >= interval / 1000)
-        else:
-            describe_now = seen < 0 or (interval > 0 and now - at >= interval / 1000)
+        own = self.options.partition_discovery_interval_ms
+        interval = self.options.metadata_discovery_interval_ms if own is None else own
+        due = interval > 0 and now - at >= interval / 1000
+        describe_now = due or (sequence != seen if own is None else seen < 0)
         if describe_now:
             self._described_at[cluster] = (now, sequence)
         # First offsets are fetched when a cluster is opened; later, executors notice records that have expired.
