@@ -169,7 +169,8 @@ class Telemetry:
             self._serve(config.file.metrics, self._counts)
 
     def _serve(self, metrics: Metrics, counts: ReadCounts) -> None:
-        from dynamic_kafka.app.telemetry.metrics import AppCollector, serve_metrics
+        from dynamic_kafka.app.telemetry.metrics import AppCollector
+        from dynamic_kafka.app.telemetry.metrics_server import serve_metrics
 
         collector = AppCollector(
             self.board,

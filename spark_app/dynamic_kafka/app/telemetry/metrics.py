@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -179,24 +178,6 @@ class AppCollector(Collector):
     def describe(self) -> list[Metric]:
         """Return nothing: the series of a scrape depend on the moment."""
         return []
-
-
-def serve_metrics(collector: AppCollector, port: int, host: str) -> Callable[[], None]:
-    """Serve the metrics over HTTP in a registry of their own, and return the function that stops the server.
-
-    Raises:
-        OSError: the address is taken or not allowed.
-    """
-    registry = CollectorRegistry()
-    registry.register(collector)
-    server, thread = start_http_server(port, addr=host, registry=registry)
-
-    def stop() -> None:
-        server.shutdown()
-        server.server_close()
-        thread.join(1)
-
-    return stop
 
 
 def lags(status: SinkStatus, ends: Mapping[Split, int]) -> dict[Split, int]:
