@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections import Counter
 
 import pytest
 
@@ -17,10 +16,8 @@ from tests.support.places import ROOT
 
 PAGE = (ROOT / "docs" / "parity.md").read_text(encoding="utf-8")
 HEADER = ["Original", "Here", "Test"]
-TO_COME = {"internal topics"}
-"""The parts that are not built yet. A part that is built leaves this set, and then no row may name it."""
 LATER = {"watermarks"}
-"""The parts of a later release."""
+"""The parts of a later release. A part that is built leaves this set, and then no row may name it."""
 
 
 def rows() -> list[list[str]]:
@@ -50,9 +47,7 @@ def test_every_table_has_the_same_three_columns() -> None:
 def test_each_row_is_whole_and_its_test_exists(row: list[str]) -> None:
     assert len(row) == 3 and all(row), row
     mark, _, what = row[2].partition(": ")
-    if mark == "to come":
-        assert what in TO_COME
-    elif mark == "later":
+    if mark == "later":
         assert what in LATER
     elif mark == "not applicable":
         assert what and row[1].startswith(("not applicable: ", "the same")), "a reason, and nothing here"
@@ -62,14 +57,8 @@ def test_each_row_is_whole_and_its_test_exists(row: list[str]) -> None:
         assert found[2] in functions(found[1])
 
 
-def test_only_parts_that_are_not_built_are_to_come() -> None:
-    marks = Counter(row[2] for row in ROWS if row[2].startswith(("to come", "later")))
-    assert marks.keys() == {f"to come: {each}" for each in TO_COME} | {f"later: {each}" for each in LATER}, marks
-
-
-def test_an_option_that_is_built_is_not_refused() -> None:
-    refused = "unit/options/test_parse.py::test_options_of_later_versions_are_refused_as_such"
-    assert sum(refused in row[2] for row in ROWS) <= len(TO_COME)
+def test_only_parts_that_are_not_built_are_for_later() -> None:
+    assert {row[2] for row in ROWS if row[2].startswith("later")} == {f"later: {each}" for each in LATER}
 
 
 def test_every_option_in_the_second_column_exists() -> None:
@@ -84,7 +73,7 @@ def test_every_option_in_the_second_column_exists() -> None:
             names = set(re.findall(r"`([^`]+)`", sentence)) - {"kafka.<property>", "properties.<property>"}
             assert names <= known, row
         camel = set(re.findall(r"`([a-z]+[A-Z]\w*)(?:=[\w-]+)?`", row[1]))
-        assert camel <= known | fields | {"topicIds"}, row
+        assert camel <= known | fields, row
 
 
 def test_every_name_of_the_originals_is_in_the_first_column() -> None:
