@@ -33,6 +33,8 @@ class Application:
         restart_allowed_at: from when on it would start again, if `restart_refusal` ends by itself.
         verdict: why its driver has ended for good, if its status has that (Apache's) and a topic is the reason.
         failure: the cause in its status, if it has failed, as `core.failure` shows it; "" if it names none.
+        runs_again: the change of its spec without which its Spark operator runs it again after it has completed; ""
+            if it does not.
         failed_submission: the submission that has failed, until the next attempt begins; "" if none has.
     """
 
@@ -51,6 +53,7 @@ class Application:
     failure: str = ""
     verdict: TopicVerdict | None = None
     failed_submission: str = ""
+    runs_again: str = ""
 
     def refuses_restart(self, now: datetime) -> bool:
         """Return whether the application would end for good if its driver ended now."""

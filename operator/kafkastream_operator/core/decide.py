@@ -19,6 +19,7 @@ from kafkastream_operator.core.conditions import subscription as conditions
 from kafkastream_operator.core.conditions.events import events_of, new_problems, unused_releases
 from kafkastream_operator.core.conditions.rollout import awaits_another, patch_refused
 from kafkastream_operator.core.document import Document
+from kafkastream_operator.core.finished import last_finish
 from kafkastream_operator.core.last_failure import last_failure
 from kafkastream_operator.core.next_document import NextDocument, next_document
 from kafkastream_operator.core.resolve import resolve
@@ -152,6 +153,7 @@ def _status(
         released=tuple(sorted(view.released & {*view.status.released, *(view.released if rendering else ())})),
         kept=dict(kept),
         failure=last_failure(view),
+        finished=last_finish(view),
         conditions=settled(found, view.status.conditions, generation=view.generation, now=stamp(view.now)),
     )
 
@@ -167,7 +169,7 @@ def _only_conditions(view: View, name: str, found: tuple[Condition, ...]) -> Pla
     done = settled(
         conditions.with_summary(found), view.status.conditions, generation=view.generation, now=stamp(view.now)
     )
-    seen = {"orphaned_at": orphan.orphaned_at(view), "failure": last_failure(view)}
+    seen = {"orphaned_at": orphan.orphaned_at(view), "failure": last_failure(view), "finished": last_finish(view)}
     status = view.status.model_copy(update={"observed_generation": view.generation, "conditions": done, **seen})
     again = orphan.deletion_time(view, status)
     events = new_problems(view, found)

@@ -10,6 +10,7 @@ from kafkastream_operator.core import recovery
 from kafkastream_operator.core.conditions import subscription as conditions
 from kafkastream_operator.core.document import MAX_BYTES, Document, Key, make_document, misfit, pack, size
 from kafkastream_operator.core.drain_evidence import missing_evidence
+from kafkastream_operator.core.finished import reads_no_more
 from kafkastream_operator.core.release import released_topics, unused
 from kafkastream_operator.core.render import Rendering, previous_streams, render
 from kafkastream_operator.core.resolve import Resolved
@@ -67,19 +68,23 @@ def next_document(
     last = _last_document(view)
     if (paused or resolved.problem) and last is not None:
         return NextDocument(last, True, None, ())
-    next_revision = recovery.next_revision(view, previous)
+    next_revision, finished = recovery.next_revision(view, previous), reads_no_more(view)
     rendering = render(
         resolved,
         before,
         next_counter=next_revision.counter or 1,
         now=stamp(view.now),
-        waits_for=lambda key, counter, quiet_s: missing_evidence(
-            key,
-            since=replace(next_revision, counter=counter),
-            quiet_s=quiet_s,
-            subscription=view.uid,
-            life=view.application.life if view.application is not None else "Absent",
-            driver=view.driver,
+        waits_for=lambda key, counter, quiet_s: (
+            missing_evidence(
+                key,
+                since=replace(next_revision, counter=counter),
+                quiet_s=quiet_s,
+                subscription=view.uid,
+                life=view.application.life if view.application is not None else "Absent",
+                driver=view.driver,
+            )
+            if not finished
+            else ""
         ),
         secret_problem=lambda cluster, content: secret_problem(cluster, content, view.spec.secrets),
         # Without a status it is not known which releases have counted. Then none counts; the user has to write it anew.

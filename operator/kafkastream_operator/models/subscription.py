@@ -200,6 +200,22 @@ class LastFailure(Part):
     driver: Annotated[str, Field(max_length=64)] = ""
 
 
+class Finished(Part):
+    """The end of the application's queries, from the last report of its driver.
+
+    Attributes:
+        at: the time at which the operator first saw the report.
+        revision: the revision in force, as `<lineage>/<counter>`.
+        driver: the UID of the driver's pod.
+        submission: the application's submission.
+    """
+
+    at: Moment
+    revision: Annotated[str, Field(max_length=96)] = ""
+    driver: Annotated[str, Field(max_length=64)] = ""
+    submission: Annotated[str, Field(max_length=128)] = ""
+
+
 class SubscriptionStatus(Part):
     """The observed state of the subscription. Only the operator writes it, and only when something changes.
 
@@ -216,6 +232,7 @@ class SubscriptionStatus(Part):
         released: the entries of the annotation `kafkastream.dev/release` that were used. Each counts once.
         kept: a copy of the rendered streams, from which a lost document is restored; empty if they are too large.
         failure: the last failure of the application; absent before the first.
+        finished: the end of the application's queries; absent if they have not ended, or one reads again since.
         conditions: the conditions of the subscription; docs/operator.md lists each with its remedy.
     """
 
@@ -233,6 +250,7 @@ class SubscriptionStatus(Part):
         default_factory=dict
     )
     failure: LastFailure | None = None
+    finished: Finished | None = None
     conditions: Annotated[tuple[Condition, ...], Field(max_length=32)] = ()
 
 

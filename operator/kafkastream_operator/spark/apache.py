@@ -30,6 +30,7 @@ from kafkastream_operator.spark.conf import (
 NAME_LABEL = "spark.operator/spark-app-name"
 """The label of a driver's pod that names its application."""
 _ANNOTATION = "spark.kubernetes.driver.annotation.{}"
+_RESTARTS = "spec.applicationTolerations.restartConfig"
 _ATTEMPTS = 3
 """The default of `maxRestartAttempts`."""
 _ID_CHARACTERS, _HASH_CHARACTERS = 46, 36
@@ -81,6 +82,9 @@ def application_of(found: Mapping[str, Any]) -> Application:
         restart_refusal=restart_refusal,
         restart_allowed_at=restart_allowed_at,
         failure=cause_of_failure(_failure(_last_state(status))) if life in FAILED else "",
+        runs_again=f"{_RESTARTS}.restartPolicy to OnFailure"
+        if _restart_config(spec).get("restartPolicy") == "Always"
+        else "",
         # The wait for the next attempt counts as that attempt already.
         failed_submission=f"attempt-{attempt - (_state(status) == _WAITING)}" if life in FAILED else "",
         verdict=_verdict(_last_state(status)) if life in FAILED else None,
@@ -198,10 +202,9 @@ def _restarts(
     The operator leaves one attempt for an unplanned failure.
     """
     config = _restart_config(spec)
-    where = "spec.applicationTolerations.restartConfig"
     if config.get("restartPolicy", "Never") != "Always":
         # Under OnFailure, a driver that stops in order may count as succeeded: its exit code races with the pod's end.
-        return f"set {where}.restartPolicy to Always, or restart it by hand (delete and apply)", None
+        return f"set {_RESTARTS}.restartPolicy to Always, or restart it by hand (delete and apply)", None
     limits = [(as_int(info.get("restartCounter")), config.get("maxRestartAttempts", _ATTEMPTS), "maxRestartAttempts")]
     if config.get("maxRestartOnFailure") is not None:
         limits.append((as_int(info.get("failureRestartCounter")), config["maxRestartOnFailure"], "maxRestartOnFailure"))
@@ -209,9 +212,8 @@ def _restarts(
     if not spent:
         return "", None
     _, limit, name = spent[0]
-    text = (
-        f"{where}.{name} is {limit}, and one attempt is kept for a failure: raise it, or set restartCounterResetMillis"
-    )
+    text = f"{_RESTARTS}.{name} is {limit}, and one attempt is kept for a failure: raise it"
+    text += ", or set restartCounterResetMillis"
     reset = config.get("restartCounterResetMillis", -1)
     if reset is None or int(reset) < 0 or as_int(config.get("maxRestartAttempts", _ATTEMPTS)) < 2:
         return text, None

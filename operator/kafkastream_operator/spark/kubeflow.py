@@ -66,6 +66,9 @@ def application_of(found: Mapping[str, Any]) -> Application:
         generation=int(meta.get("generation", 0)),
         failure=cause_of_failure(str(state.get("errorMessage") or "")) if life in FAILED else "",
         failed_submission=str(status.get("submissionID", "")) if life in FAILED else "",
+        runs_again="spec.restartPolicy.type to OnFailure, with onFailureRetries"
+        if (spec.get("restartPolicy") or {}).get("type") == "Always"
+        else "",
     )
 
 

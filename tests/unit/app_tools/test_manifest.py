@@ -54,6 +54,26 @@ def test_for_kubeflow_the_operator_finds_its_document_mounted(capsys: pytest.Cap
     assert config_map_name("shop") == "shop-kafkastreams"
 
 
+@pytest.mark.parametrize(
+    ("more", "ends"), [("recordEvaluator: m:End", True), ("endingOffsets: latest", True), ("", False)]
+)
+@pytest.mark.parametrize("operator", ["kubeflow", "apache"])
+def test_an_application_that_ends_by_itself_is_not_run_again(
+    operator: str, more: str, ends: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = tmp_path / "app.yaml"
+    options = f"options: {{{more}}}\n" if more else ""
+    app.write_text(APP.format(name="shop", metadata=MOUNT_PATH) + options)
+    assert main(["manifest", "--for", operator, str(app)]) == 0
+    shown = capsys.readouterr()
+    application = next(yaml.safe_load_all(shown.out))
+    application["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+    read = application_of if operator == "kubeflow" else apache.application_of
+    assert read(application).runs_again == ""
+    assert ("OnFailure" in str(application["spec"])) == ends
+    assert ("note: this application ends by itself" in shown.err) == ends
+
+
 def test_for_apache_the_pod_template_mounts_the_document(capsys: pytest.CaptureFixture[str]) -> None:
     app, application, *_ = printed(capsys, "--for", "apache", "--name", "shop")
 

@@ -127,6 +127,14 @@ def reporting(world: World, **change: Any) -> World:
     return world.settle()
 
 
+def finished(**more: Any) -> World:
+    """Return an application whose queries have read everything, so that it has completed."""
+    world = reporting(running(), finished=True).application_is("Completed", **more)
+    assert world.driver is not None
+    world.driver = replace(world.driver, running=False)
+    return world.settle()
+
+
 def confirmed() -> World:
     """Return a live change that is in force."""
     return changed().driver_reports().settle()
@@ -309,6 +317,15 @@ SUBSCRIPTIONS: dict[str, tuple[Callable[[], World], str]] = {
     "a pause in a roll-out": (paused, "Suspended"),
     "an application that is suspended": (lambda: idle("Suspended"), "Healthy"),
     "an application that is completed": (lambda: idle("Completed"), "Healthy"),
+    "an application that has finished": (finished, "Healthy"),
+    "an application that has finished and runs again": (
+        lambda: finished(runs_again="spec.restartPolicy.type to OnFailure"),
+        "Healthy",
+    ),
+    "splits that keep an application from its end": (
+        lambda: reporting(running(), open_splits=("east/orders[0]",)),
+        "Healthy",
+    ),
     "an application that has failed": (lambda: idle("Failed"), "Degraded"),
     "a source topic that is missing": (lambda: failed_with(10), "Degraded"),
     "an internal topic that is missing": (lambda: failed_with(11), "Degraded"),

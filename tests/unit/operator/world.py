@@ -67,6 +67,7 @@ def report_text(
             open_transaction=each.open_transaction,
             kafka_id=each.kafka_id,
             never_reached=each.never_reached,
+            finished=each.finished,
         )
         for key, each in draining.items()
     ]

@@ -20,10 +20,11 @@ EVENT_TYPES = frozenset({"StreamsResolved", "RolledOut", "TopicsReady"})
 """Conditions that are worth an Event with whatever reason they become False."""
 EVENT_REASONS = frozenset(
     {"DrainTimedOut", "NotMounted", "SecretsNotMounted", "NoReport", "ReportUnreadable", "ImageTooOld", "NeverReached"}
+    | {"Finished", "RunsAgain"}
 )
 """Reasons that are worth an Event, of the other conditions."""
-PROBLEMS_IF_TRUE = frozenset({"ClusterNeverReached"})
-"""Conditions that are a problem while they are True; the others are one while they are False."""
+PROBLEMS_IF_TRUE = frozenset({"ClusterNeverReached", "Finished"})
+"""Conditions with an Event when they become True; the others have one when they become False."""
 
 Events = tuple[tuple[str, str], ...]
 

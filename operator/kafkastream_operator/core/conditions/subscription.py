@@ -7,6 +7,7 @@
 | RolledOut | the newest revision is in force |
 | Mounted | the driver mounts the document |
 | Reporting | the driver reports, so that drains can end |
+| Finished | the application has read everything, and has ended by itself |
 | ClusterNeverReached | the driver has never read a cluster, since it does not answer; the others are read |
 | TopicsReady | – (False while a topic is missing, lost or wrong; else the condition is not there) |
 | Drained | nothing drains |
@@ -20,7 +21,8 @@ from datetime import datetime, timedelta
 
 from dynamic_kafka.options.durations import parse_duration_ms
 from dynamic_kafka.wording import counted, first_few
-from kafkastream_operator.core.application import FAILED, Application
+from kafkastream_operator.core.application import FAILED
+from kafkastream_operator.core.conditions.application import IDLE, application_found
 from kafkastream_operator.core.conditions.driver import (
     awaited_report,
     mounted,
@@ -28,15 +30,15 @@ from kafkastream_operator.core.conditions.driver import (
     reporting,
     time_to_report,
 )
+from kafkastream_operator.core.conditions.finished import finished
 from kafkastream_operator.core.conditions.topics import topics_ready
 from kafkastream_operator.core.document import MAX_BYTES, Document, Key
 from kafkastream_operator.core.drain_evidence import FRESH_S
-from kafkastream_operator.core.last_failure import failure_text, has_failed, is_steady, last_failure, row_ends_at
+from kafkastream_operator.core.last_failure import row_ends_at
 from kafkastream_operator.core.release import spent_release_of
 from kafkastream_operator.core.render import Rendering
 from kafkastream_operator.core.resolve import Resolved
 from kafkastream_operator.core.timestamps import parse
-from kafkastream_operator.core.topic_integrity import TopicVerdict
 from kafkastream_operator.core.view import View
 from kafkastream_operator.models.conditions import Condition, condition, settled
 from kafkastream_operator.models.subscription import SubscriptionStatus
@@ -46,8 +48,6 @@ TRANSIENT = frozenset({"NotRunning", "Waiting", "Paused", "RollingOut", "Coalesc
 """Reasons of `RolledOut` that pass by themselves, or that a person chose."""
 PASSING = frozenset({("ApplicationFound", "Failing"), *(("RolledOut", each) for each in TRANSIENT)})
 """Types and reasons of what is wrong for now, and needs nobody yet."""
-IDLE = frozenset({"Suspended", "Completed", "ApplicationMissing", "Orphaned"})
-"""Reasons of `ApplicationFound` for which nothing runs and nothing is wrong."""
 
 
 def subscription_conditions(
@@ -72,10 +72,11 @@ def subscription_conditions(
         *overriding,
         _with_pause(rolled_out, "nothing newer is rolled out", paused),
         *topics_ready(view),
-        _application_found(view, document),
+        application_found(view, document),
         mounted(view, document.secrets),
         reporting(view, document),
         never_reached(view, document),
+        finished(view),
         _with_pause(_drained(view, rendering), "no drain ends", paused),
     ]
     return with_summary(tuple({each.type: each for each in found}.values()), awaited=awaited_report(view))
@@ -195,7 +196,9 @@ def with_summary(found: tuple[Condition, ...], *, awaited: str = "") -> tuple[Co
 
 def _ready(found: Mapping[str, Condition], awaited: str) -> Condition:
     """Say that nothing is wrong: an application may be stopped on purpose, is not there yet, or is about to start."""
-    rolled_out, application = found.get("RolledOut"), found.get("ApplicationFound")
+    rolled_out, application, end = (found.get(each) for each in ("RolledOut", "ApplicationFound", "Finished"))
+    if application is not None and application.reason in IDLE and end is not None and end.status == "True":
+        return condition("Ready", True, end.reason, end.message)
     if rolled_out is not None and rolled_out.status == "Unknown":
         is_stopped = rolled_out.reason == "NotRunning"
         return condition("Ready", True if is_stopped else None, rolled_out.reason, rolled_out.message)
@@ -215,61 +218,6 @@ def next_deadline(view: View) -> datetime | None:
     waits = (timedelta(seconds=FRESH_S) if view.status.draining else None, time_to_report(view))
     moments = (*(view.now + each for each in waits if each is not None), row_ends_at(view))
     return min((each for each in moments if each is not None), default=None)
-
-
-def _topic_changed(view: View, application: Application, verdict: TopicVerdict, document: Document) -> Condition:
-    """Say that the driver has ended for good because of a topic, and how the application runs again."""
-    name, kind = view.spec.application_ref.name, view.spec.application_ref.api_version.partition("/")[0]
-    ended = f"SparkApplication {name} has ended for good: {verdict.text}"
-    by_hand = "delete the SparkApplication and apply it again"
-    if application.restarts_itself:
-        patch = '{"spec":{"driver":{"annotations":{"restarted-at":"\'$(date -u +%FT%TZ)\'"}}}}'
-        by_hand = f"`kubectl patch sparkapplication.{kind} {name} --type merge -p '{patch}'`"
-    starts = application.restarts_itself and view.spec.update_strategy != "Reload"
-    if verdict.stands(document.streams):
-        then = "Once the streams name the new id, the operator starts it; once the tool has accepted it, start it with"
-        then = then if starts else "Then start it again:"
-        text = f"{ended}. The operator starts nothing before that. {then} {by_hand}"
-        return condition("ApplicationFound", True, "TopicIntegrity", text)
-    if starts:
-        return condition("ApplicationFound", True, "Starting", f"{ended}. The streams accept that: it is started again")
-    return condition(
-        "ApplicationFound", True, "TopicIntegrity", f"{ended}. The streams accept that. Start it: {by_hand}"
-    )
-
-
-def _application_found(view: View, document: Document) -> Condition:
-    name, api_version = view.spec.application_ref.name, view.spec.application_ref.api_version
-    life = view.application.life if view.application is not None else "Absent"
-    if view.application is not None and view.verdict is not None:
-        return _topic_changed(view, view.application, view.verdict, document)
-    if view.application is not None and life in FAILED:
-        return _failed(view, view.application)
-    if life != "Absent":
-        text = f"SparkApplication {name} is {life}, and no driver runs" if life in IDLE else ""
-        if life not in IDLE and not is_steady(view):
-            text = failure_text(view)
-        return condition("ApplicationFound", True, life, text)
-    if view.annotated:
-        text = f"SparkApplication {name} is gone; the operator keeps its drains for {view.spec.orphan_retention}"
-        return condition("ApplicationFound", False, "Orphaned", text)
-    text = f"there is no SparkApplication {name} of {api_version} yet"
-    return condition("ApplicationFound", False, "ApplicationMissing", text)
-
-
-def _failed(view: View, application: Application) -> Condition:
-    """Say that the application has failed, and why."""
-    name, group = view.spec.application_ref.name, view.spec.application_ref.api_version.partition("/")[0]
-    found, ended = last_failure(view), application.life == "Failed"
-    own = found if found is not None and found.submission == application.failed_submission else None
-    cause = (own.cause if own is not None else "") or application.failure
-    text = (
-        f"SparkApplication {name} {has_failed(own.count if own is not None else 1)}, and"
-        f" {'no driver runs' if ended else 'its Spark operator tries again'}: {cause}{'. ' if cause else ''}"
-        f"`kubectl describe sparkapplication.{group} {name}` shows its status, and the driver's log has the cause if a"
-        f" driver was started. Correct the cause{', and start the application again' if ended else ''}"
-    )
-    return condition("ApplicationFound", True, application.life, text)
 
 
 def _drained(view: View, rendering: Rendering | None) -> Condition:

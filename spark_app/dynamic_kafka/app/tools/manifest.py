@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Iterator, Sequence
 
 import yaml
@@ -25,6 +26,7 @@ from dynamic_kafka.metadata.kubernetes_names import (
     SECRETS_PATH,
     config_map_name,
 )
+from dynamic_kafka.options.model import SourceOptions
 
 HELP = "print the YAML that a SparkApplication, its service account and app.yaml need under the operator"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
@@ -95,11 +97,19 @@ def run(arguments: argparse.Namespace) -> int:
         config_map = arguments.config_map or f"{name}-config"
         print(init_job(config, JobNames(name, arguments.namespace, arguments.image, config_map, secrets)).strip("\n"))
         return ExitCode.DONE
-    parts = list(_parts(arguments.operator, name, arguments.namespace, account, secrets))
+    ends = config is not None and all(_ends_for_good(config.parsed_options(each)) for each in config.sinks)
+    if ends:
+        print(_NOTE, file=sys.stderr)
+    parts = list(_parts(arguments.operator, name, arguments.namespace, account, secrets, ends=ends))
     if config is not None and (config.file.metadata or "").rstrip("/") == MOUNT_PATH:
         parts = parts[1:]
     print("\n---\n".join(part.strip("\n") for part in parts))
     return ExitCode.DONE
+
+
+def _ends_for_good(options: SourceOptions) -> bool:
+    """Return whether a query ends by itself. Stopping offsets in metadata end one, too; this tool does not see them."""
+    return options.record_evaluator is not None or options.bounded
 
 
 def _secrets_of(path: str) -> Iterator[str]:
@@ -132,8 +142,14 @@ def _conf(secrets: Sequence[str]) -> str:
     )
 
 
-def _parts(operator: str, name: str, namespace: str, account: str, secrets: Sequence[str]) -> Iterator[str]:
-    """Yield the YAML documents, each with a comment that explains its use."""
+def _parts(
+    operator: str, name: str, namespace: str, account: str, secrets: Sequence[str], *, ends: bool
+) -> Iterator[str]:
+    """Yield the YAML documents, each with a comment that explains its use.
+
+    Args:
+        ends: the application ends by itself, and must not be run again then.
+    """
     yield f"""
 # In app.yaml: read the document that the operator renders.
 metadata: {MOUNT_PATH}
@@ -146,6 +162,7 @@ metadata: {MOUNT_PATH}
         conf=("\n  sparkConf:" + _conf(secrets)) if operator == "kubeflow" and secrets else _conf(secrets),
         config_map=_text(config_map_name(name)),
         folder=MOUNT_PATH,
+        restarts=_RESTARTS[operator] if ends else "",
     )
     yield _ROLE.format(namespace=_text(namespace), role=REPORTER_ROLE, verbs=", ".join(REPORTER_VERBS))
     yield _BINDING.format(
@@ -161,6 +178,24 @@ def _text(name: str) -> str:
     return name if yaml.safe_load(name) == name else f'"{name}"'
 
 
+_NOTE = """\
+note: this application ends by itself. Under the restartPolicy Always, its Spark operator would run it again and again;
+each run would end at once. Take the OnFailure that follows into its manifest."""
+_RESTARTS = {
+    "kubeflow": """
+  restartPolicy:          # not Always: the application ends by itself, and would be run again
+    type: OnFailure
+    onFailureRetries: 1000
+    onFailureRetryInterval: 10
+    onSubmissionFailureRetries: 1000
+    onSubmissionFailureRetryInterval: 10""",
+    "apache": """
+  applicationTolerations:
+    restartConfig:        # not Always: the application ends by itself, and would be run again
+      restartPolicy: OnFailure
+      maxRestartAttempts: 1000""",
+}
+"""The part of a spec that lets a failed application be tried again, and a finished one rest."""
 _KUBEFLOW = """
 # Merge into the SparkApplication. It needs the webhook of Kubeflow's operator. The driver's pod waits until the
 # document is rendered for the first time. Never mount it by subPath: that is not kept up to date.
@@ -169,7 +204,7 @@ kind: SparkApplication
 metadata:
   name: {name}
   namespace: {namespace}
-spec:
+spec:{restarts}
   driver:
     serviceAccount: {account}
     configMaps:
@@ -184,7 +219,7 @@ kind: SparkApplication
 metadata:
   name: {name}
   namespace: {namespace}
-spec:
+spec:{restarts}
   sparkConf:
     spark.kubernetes.authenticate.driver.serviceAccountName: {account}{conf}
   driverSpec:

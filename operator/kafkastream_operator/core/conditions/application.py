@@ -1,0 +1,69 @@
+"""The condition `ApplicationFound`: the state of the SparkApplication, and the cause of its failure. Pure."""
+
+from __future__ import annotations
+
+from kafkastream_operator.core.application import FAILED, Application
+from kafkastream_operator.core.document import Document
+from kafkastream_operator.core.last_failure import failure_text, has_failed, is_steady, last_failure
+from kafkastream_operator.core.topic_integrity import TopicVerdict
+from kafkastream_operator.core.view import View
+from kafkastream_operator.models.conditions import Condition, condition
+
+IDLE = frozenset({"Suspended", "Completed", "ApplicationMissing", "Orphaned"})
+"""Reasons of `ApplicationFound` for which nothing runs and nothing is wrong."""
+
+
+def application_found(view: View, document: Document) -> Condition:
+    """Say whether the application exists, in which state it is, and why it has failed."""
+    name, api_version = view.spec.application_ref.name, view.spec.application_ref.api_version
+    life = view.application.life if view.application is not None else "Absent"
+    if view.application is not None and view.verdict is not None:
+        return _topic_changed(view, view.application, view.verdict, document)
+    if view.application is not None and life in FAILED:
+        return _failed(view, view.application)
+    if life != "Absent":
+        text = f"SparkApplication {name} is {life}, and no driver runs" if life in IDLE else ""
+        if life not in IDLE and not is_steady(view):
+            text = failure_text(view)
+        return condition("ApplicationFound", True, life, text)
+    if view.annotated:
+        text = f"SparkApplication {name} is gone; the operator keeps its drains for {view.spec.orphan_retention}"
+        return condition("ApplicationFound", False, "Orphaned", text)
+    text = f"there is no SparkApplication {name} of {api_version} yet"
+    return condition("ApplicationFound", False, "ApplicationMissing", text)
+
+
+def _failed(view: View, application: Application) -> Condition:
+    """Say that the application has failed, and why."""
+    name, group = view.spec.application_ref.name, view.spec.application_ref.api_version.partition("/")[0]
+    found, ended = last_failure(view), application.life == "Failed"
+    own = found if found is not None and found.submission == application.failed_submission else None
+    cause = (own.cause if own is not None else "") or application.failure
+    text = (
+        f"SparkApplication {name} {has_failed(own.count if own is not None else 1)}, and"
+        f" {'no driver runs' if ended else 'its Spark operator tries again'}: {cause}{'. ' if cause else ''}"
+        f"`kubectl describe sparkapplication.{group} {name}` shows its status, and the driver's log has the cause if a"
+        f" driver was started. Correct the cause{', and start the application again' if ended else ''}"
+    )
+    return condition("ApplicationFound", True, application.life, text)
+
+
+def _topic_changed(view: View, application: Application, verdict: TopicVerdict, document: Document) -> Condition:
+    """Say that the driver has ended for good because of a topic, and how the application runs again."""
+    name, kind = view.spec.application_ref.name, view.spec.application_ref.api_version.partition("/")[0]
+    ended = f"SparkApplication {name} has ended for good: {verdict.text}"
+    by_hand = "delete the SparkApplication and apply it again"
+    if application.restarts_itself:
+        patch = '{"spec":{"driver":{"annotations":{"restarted-at":"\'$(date -u +%FT%TZ)\'"}}}}'
+        by_hand = f"`kubectl patch sparkapplication.{kind} {name} --type merge -p '{patch}'`"
+    starts = application.restarts_itself and view.spec.update_strategy != "Reload"
+    if verdict.stands(document.streams):
+        then = "Once the streams name the new id, the operator starts it; once the tool has accepted it, start it with"
+        then = then if starts else "Then start it again:"
+        text = f"{ended}. The operator starts nothing before that. {then} {by_hand}"
+        return condition("ApplicationFound", True, "TopicIntegrity", text)
+    if starts:
+        return condition("ApplicationFound", True, "Starting", f"{ended}. The streams accept that: it is started again")
+    return condition(
+        "ApplicationFound", True, "TopicIntegrity", f"{ended}. The streams accept that. Start it: {by_hand}"
+    )

@@ -1,0 +1,179 @@
+"""An application that has read everything says `Finished`, and blocks no drain, also when its last report is gone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kafkastream_operator.core.application import Life
+from kafkastream_operator.core.drain_evidence import TopicReport
+from kafkastream_operator.handlers.apply_plan import NORMAL_EVENTS
+from kafkastream_operator.spark import apache, kubeflow
+from tests.unit.operator import test_apache, test_kubeflow
+from tests.unit.operator.recorded_states import finished, reporting
+from tests.unit.operator.world import START, World, cluster, running, safe_to_decommission
+
+ALWAYS = "spec.restartPolicy.type to OnFailure"
+
+
+def without_pod(world: World) -> World:
+    """Delete the driver's pod, with its last report."""
+    world.driver = None
+    return world.later(minutes=5).settle()
+
+
+def events(world: World) -> list[str]:
+    """Return the reasons of the Events since the last call."""
+    found = [reason for reason, _ in world.events]
+    world.events.clear()
+    return found
+
+
+def test_a_finished_application_says_so_and_is_ready() -> None:
+    world = finished()
+    for _ in range(2):
+        assert world.condition("Finished") == world.condition("Ready") == ("True", "Finished")
+        assert "has ended by itself at 2026-11-01T00:00:00Z" in world.message("Ready")
+        assert world.condition("Stalled") == ("False", "Settled")
+        without_pod(world)  # what counts of the report is kept
+    assert world.status.finished is not None
+    assert (world.status.finished.driver, world.status.finished.submission) == ("uid-1", "s1")
+    assert world.document is not None
+    assert world.status.finished.revision == world.document.revision.token
+
+
+def test_the_end_is_one_normal_event() -> None:
+    world = finished()
+    assert events(world).count("Finished") == 1
+    assert "Finished" in NORMAL_EVENTS
+    without_pod(world)
+    assert "Finished" not in events(world)
+
+
+@pytest.mark.parametrize("pod", [True, False])
+def test_a_finished_application_blocks_no_decommissioning(pod: bool) -> None:
+    # Given an application that has finished, and completed
+    world = finished() if pod else without_pod(finished())
+    before = world.stream_status("orders", [world.reader("Completed")])
+
+    # When a cluster is taken out, nothing waits for a driver that never comes
+    world.stream("orders", cluster("west")).settle()
+    assert world.rendered() == {"west/orders": "Active"}
+    assert world.condition("Drained") == ("True", "NothingDrains")
+    after = world.stream_status("orders", [world.reader("Completed")], before, generation=2)
+    assert safe_to_decommission(after)[0] == "True"
+
+
+def test_a_drain_under_way_ends_with_the_application() -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("west")).settle().driver_reports(east__orders=TopicReport(5, 0.0)).settle()
+    assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
+    reporting(world, finished=True)
+    assert world.rendered() == {"west/orders": "Active"}
+
+
+def test_a_finished_topic_drains_while_others_are_read() -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("west")).settle()
+    world.driver_reports(east__orders=TopicReport(None, 0.0, finished=True)).settle()
+    assert world.rendered() == {"west/orders": "Active"}
+
+
+def test_a_completed_application_without_it_still_drains() -> None:
+    world = running(updateStrategy="Reload").application_is("Completed")
+    world.driver = None
+    world.stream("orders", cluster("west")).settle()
+    assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
+    assert world.condition("Finished") == ("False", "Stopped")
+    assert "Start it again: it reads on" in world.message("Finished")
+
+
+@pytest.mark.parametrize("foreign", [{"pod": "another"}, {"subscription": "another"}])
+def test_only_the_drivers_own_report_ends_it(foreign: dict[str, str]) -> None:
+    world = reporting(running(), finished=True, **foreign)
+    assert world.condition("Finished") == ("False", "NotFinished")
+    assert world.status.finished is None
+
+
+@pytest.mark.parametrize("life", ["Completed", "Suspended", "Starting", "Failed"])
+def test_no_report_ends_an_application_that_does_not_run(life: Life) -> None:
+    # Another pod may have taken the name of its driver
+    world = reporting(running(updateStrategy="Reload").application_is(life), finished=True)
+    world.stream("orders", cluster("west")).settle()
+    assert world.status.finished is None
+    assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
+
+
+def test_another_run_drains_until_it_reports_its_end_too() -> None:
+    # Given a finished application that is started again, maybe with another checkpoint
+    world = finished()
+    world.driver = None
+    world.application_is("Starting").settle()
+    world.stream("orders", cluster("west")).settle()
+    assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
+    # When its driver reads again
+    world.driver_starts().settle()
+    assert world.condition("Finished") == ("False", "NotFinished")
+    assert world.status.finished is None
+    assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
+    # And when the driver reports the end
+    reporting(world, finished=True)
+    assert world.rendered() == {"west/orders": "Active"}
+
+
+def test_a_later_run_that_completes_unseen_proves_nothing() -> None:
+    world = finished().application_is("Completed", submission="s9")
+    world.driver = None
+    world.stream("orders", cluster("west")).settle()
+    assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
+
+
+def test_a_finished_application_that_is_deleted_drains_nothing() -> None:
+    world = finished()
+    world.application = world.driver = None
+    world.stream("orders", cluster("west")).settle()
+    assert world.rendered() == {"west/orders": "Active"}
+
+
+def test_an_application_that_is_run_again_is_one_warning() -> None:
+    world = finished(runs_again=ALWAYS)
+    assert world.condition("Finished") == ("True", "RunsAgain")
+    assert f"set {ALWAYS}" in world.message("Finished")
+    assert events(world).count("RunsAgain") == 1
+    assert "RunsAgain" not in NORMAL_EVENTS
+    for _ in range(2):
+        world.driver = None
+        world.later(minutes=1).application_is("Starting").settle()
+        reporting(world.driver_starts(), finished=True)
+    assert "RunsAgain" not in events(world)
+    assert world.status.finished is not None
+    assert world.status.finished.at.startswith(START.strftime("%Y-%m-%dT%H:%M"))
+    assert world.status.finished.driver == "uid-3"
+    world.application_is("Completed", runs_again="").settle()
+    assert world.condition("Finished") == ("True", "Finished")
+
+
+def test_open_splits_are_named_with_the_warning() -> None:
+    world = reporting(running(), open_splits=("east/orders[1]", "east/orders[2]"))
+    assert world.condition("Finished") == ("False", "SplitsOpen")
+    assert "east/orders[1], east/orders[2]" in world.message("Finished")
+    assert "again and again" not in world.message("Finished")
+    assert world.condition("Ready") == ("True", "InForce")
+    world.application_is("Running", runs_again=ALWAYS).settle()
+    assert f"again and again: set {ALWAYS}" in world.message("Finished")
+    assert world.driver is not None
+    world.driver = replace(world.driver, report=None)
+    assert world.settle().condition("Finished") == ("False", "NotFinished")
+
+
+def test_both_kinds_show_whether_they_run_again() -> None:
+    found = {each: test_kubeflow.application(restartPolicy={"type": each}) for each in ("Always", "OnFailure", "Never")}
+    shown = {each: bool(kubeflow.application_of(application).runs_again) for each, application in found.items()}
+    assert shown == {"Always": True, "OnFailure": False, "Never": False}
+    for policy in ("Always", "OnFailure"):
+        tolerations = {"restartConfig": {"restartPolicy": policy}}
+        known = apache.application_of(test_apache.application(applicationTolerations=tolerations))
+        assert ("restartConfig.restartPolicy to OnFailure" in known.runs_again) == (policy == "Always")
+    assert kubeflow.application_of(test_kubeflow.application()).runs_again == ""
+    assert apache.application_of(test_apache.application()).runs_again == ""
