@@ -28,7 +28,7 @@ def test_git_accepts_a_recreated_topic(shop: Shop) -> None:
         assert f"was re-created (id {old}, now {new})" in message or f"is missing (id {old})" in message
         shop.mark(f"{NAME} has failed for good")
 
-        # Other changes start nothing; the new id does, once
+        # Nothing starts it but the new id, and that does so once
         assert checked.drivers() == 1
         checked.commit("Accept the topic that was created again", pin=new)
         shop.wait(f"all records of both topics in {NAME}", checked.has_all)

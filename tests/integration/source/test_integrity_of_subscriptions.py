@@ -1,0 +1,50 @@
+"""Topic integrity for each way to subscribe, on real brokers; most have no metadata that could accept a topic."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dynamic_kafka.driver.state_store import StateLocation
+from dynamic_kafka.errors import TopicIntegrityError
+from dynamic_kafka.executor.verdicts import save_change, saved_changes
+from tests.support.fixtures import Brokers
+from tests.support.source_run import SourceRun
+from tests.support.streams import cluster, produce, stream, write_metadata
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["re-created", "deleted"])
+@pytest.mark.parametrize("way", ["streamPattern", "subscribe", "subscribePattern", "assign"])
+def test_each_way_to_subscribe_is_checked(brokers: Brokers, orders: str, path: Path, way: str, again: bool) -> None:
+    at, old, state = brokers.a, brokers.a.topic_id(orders), path.parent / "state"
+    source: dict[str, object] = {"kafka.bootstrap.servers": at.bootstrap, way: orders}
+    if way == "assign":
+        source[way] = json.dumps({orders: [0]})
+    elif way == "subscribePattern":
+        source[way] = f"{orders}|another"
+    elif way == "streamPattern":
+        write_metadata(path, stream("orders", cluster("a", at, [orders])))
+        source = {"metadataPath": path, way: ".*"}
+    with SourceRun(**source, topicIntegrityCheck="true", stateLocation=state) as run:
+        produce("a", at, orders, 4)
+        run.until(lambda: run.rows().total() == 4, "the old topic's rows")
+        at.delete_topic(orders)
+        changed = f"topic {orders!r} of cluster '{'a' if way == 'streamPattern' else 'default'}' is missing (id {old})"
+        if again:
+            at.create_topic(orders)
+            produce("a", at, orders, 12)
+            changed = changed.replace(f"is missing (id {old})", f"was re-created (id {old}, now {at.topic_id(orders)})")
+        message = run.until_fails(TopicIntegrityError)
+        assert message.startswith(changed)
+        assert run.until_fails(TopicIntegrityError) == message
+
+        # The tool `accept` records it so
+        query = run.document.query
+        for change in saved_changes(StateLocation(str(state)), query, "verdict").values():
+            save_change(StateLocation(str(state)), query, "accepted", change)
+        run.until(lambda: run.rows().total() == (16 if again else 4), "the new topic's rows")
+        while run.batch():
+            pass
+        assert run.rows().total() == (16 if again else 4)
