@@ -19,6 +19,7 @@
     ├── RecordEvaluationError          a user's record evaluator or deserialiser fails for a record
     ├── GroupInUseError                another query commits to this consumer group
     ├── DriverReplacedError            another driver has started on this checkpoint since
+    ├── DeadLetterError                records that a deserialiser refuses cannot be written to their topic
     ├── MissingInternalTopicError      an internal topic of the application is missing, or was re-created
     ├── MisconfiguredInternalTopicError  internal topics differ from their declarations; names each deviation
     └── ClusterError                   a Kafka cluster failed; names the cluster
@@ -132,6 +133,10 @@ class GroupInUseError(DynamicKafkaError):
 
 class DriverReplacedError(DynamicKafkaError):
     """Another driver has started on this checkpoint since, or may have: this one may decide nothing any more."""
+
+
+class DeadLetterError(DynamicKafkaError):
+    """Records that a deserialiser refuses cannot be written to the dead-letter topic, so their batch fails."""
 
 
 class MissingInternalTopicError(DynamicKafkaError):

@@ -116,6 +116,7 @@ def test_the_errors_are_pinned() -> None:
         "TopicIntegrityError": "DynamicKafkaError",
         "GroupInUseError": "DynamicKafkaError",
         "DriverReplacedError": "DynamicKafkaError",
+        "DeadLetterError": "DynamicKafkaError",
         "MissingInternalTopicError": "DynamicKafkaError",
         "MisconfiguredInternalTopicError": "DynamicKafkaError",
         "ClusterError": "DynamicKafkaError",

@@ -65,6 +65,7 @@ CODES: Mapping[type[DynamicKafkaError], ExitCode] = {
     errors.RecordEvaluationError: ExitCode.QUERY,
     errors.GroupInUseError: ExitCode.GROUP_IN_USE,
     errors.DriverReplacedError: ExitCode.REFUSED,
+    errors.DeadLetterError: ExitCode.CLUSTER,
     errors.MissingInternalTopicError: ExitCode.MISSING_INTERNAL_TOPIC,
     errors.MisconfiguredInternalTopicError: ExitCode.MISCONFIGURED_INTERNAL_TOPIC,
     errors.ClusterRefusedError: ExitCode.REFUSED,

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from dynamic_kafka.errors import ClusterUnreachableError, DynamicKafkaError, MissingSourceTopicError
+from dynamic_kafka.errors import ClusterUnreachableError, DynamicKafkaError, MissingSourceTopicError, OptionError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.config import ClusterClient, admin_config, config_digest, consumer_config
 from dynamic_kafka.kafka.config_checks import check_client
@@ -20,7 +20,12 @@ from dynamic_kafka.kafka.retries import LONGEST_CALL_S
 from dynamic_kafka.metadata.services.service import StaticMetadataService
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
+from dynamic_kafka.options.java_client_properties import translate_java
 from dynamic_kafka.planning.observation import ClusterObservation
+from dynamic_kafka.wording import did_you_mean, first_few
+
+OWN_SERVERS = "internal-topics"
+"""The name, in messages and in the client's id, of a home with servers of its own."""
 
 log = logging.getLogger(__name__)
 
@@ -96,6 +101,37 @@ def observe_all(
             late = ClusterUnreachableError(cluster, f"no answer within {timeout_s or 0:g} s")
             raise {**failures, **broken}.get(cluster, late)
     return answers
+
+
+def home_client(
+    options: SourceOptions,
+    subscription: Callable[[], Subscription],
+    *,
+    cluster: str | None,
+    properties: Mapping[str, str],
+    where: str,
+) -> ClusterClient:
+    """Return the access to the home of topics that the application itself writes to. References are not resolved.
+
+    Args:
+        subscription: returns the clusters of the metadata; called only if `cluster` names one of them.
+        cluster: its cluster id; None if the home has servers of its own.
+        properties: client properties of these servers. They get none of the options' properties.
+        where: the place of the setting, for messages.
+
+    Raises:
+        OptionError: metadata names no such cluster, or a property is wrong.
+        MetadataError: there is no metadata.
+    """
+    if cluster is None:
+        common = translate_java(properties, where, warn=lambda _: None, fit=True)
+        return ClusterClient(cluster=OWN_SERVERS, common=common, own={})
+    present = subscription()
+    if cluster not in present.clusters:
+        hint = did_you_mean(cluster, present.clusters) or f"; it names: {first_few(sorted(present.clusters))}"
+        text = "the metadata of the subscribed streams names no cluster"
+        raise OptionError(f"{where}: {text} {cluster!r}{hint}")
+    return client_of(options, present, cluster)
 
 
 class ClusterProbes:

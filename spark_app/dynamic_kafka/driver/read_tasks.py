@@ -6,10 +6,11 @@ import hashlib
 from collections.abc import Iterable
 
 from dynamic_kafka.driver.amendment_refusal import REMOVED_RANGES_CHOICES
-from dynamic_kafka.driver.cluster_clients import client_of
+from dynamic_kafka.driver.cluster_clients import client_of, home_client
 from dynamic_kafka.errors import OptionError, PendingRangesError
-from dynamic_kafka.executor.read_task import BatchReports, ReadTask
+from dynamic_kafka.executor.read_task import BatchReports, DeadLetterTarget, ReadTask
 from dynamic_kafka.kafka.config import ClusterClient
+from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.metadata.topic_ids import saved_topic_id
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.codec import fingerprint
@@ -42,6 +43,7 @@ def make_tasks(
             " query once without this option, until that batch is done"
         )
     reports = BatchReports(location, document.query, fingerprint(document), document.number) if location else None
+    dead_letters = _dead_letters(options, subscription)
     current = current_ids(document, observation)
     shared: dict[str, tuple[str, ClusterClient, frozenset[str], str | None]] = {}
     tasks = []
@@ -72,9 +74,24 @@ def make_tasks(
                 topic_id=topic.topic_id if topic else None,
                 statistics=options.read_reports is not None,
                 reports=reports if options.record_evaluator or (topic and topic.topic_id) else None,
+                dead_letters=dead_letters,
                 has_stop_record=topic is not None and part.split.partition in topic.ended,
                 pin=saved_topic_id(subscription.clusters[cluster].topic_ids.get(part.split.topic)),
                 topic_integrity=options.topic_integrity_check,
             )
         )
     return tasks
+
+
+def _dead_letters(options: SourceOptions, subscription: Subscription) -> DeadLetterTarget | None:
+    found = options.dead_letters
+    if found is None:
+        return None
+    client = home_client(
+        options,
+        lambda: subscription,
+        cluster=found.cluster,
+        properties=found.properties,
+        where="option 'deadLetters'",
+    )
+    return DeadLetterTarget(client, found.topic, found.kafka_id)

@@ -35,13 +35,13 @@ class UserCode(NamedTuple):
 class Evaluation:
     """The evaluator and the deserialiser of a source."""
 
-    evaluator: UserCode
+    evaluator: UserCode | None
     deserializer: UserCode | None
     options: NamedOptions = field(repr=False)
 
     @classmethod
     def of(cls, options: SourceOptions, registered: Mapping[str, bytes]) -> Evaluation | None:
-        """Return what the options name, None without an evaluator.
+        """Return what the options name; None without an evaluator, and without a deserialiser that may refuse records.
 
         Args:
             registered: pickles by name (`pickled`).
@@ -50,16 +50,17 @@ class Evaluation:
             OptionError: there is no such evaluator or deserialiser, or it cannot be made.
         """
         name, deserializer = options.record_evaluator, options.record_deserializer
-        if name is None:
+        if name is None and options.dead_letters is None:
             return None
-        if not is_import_path(name) and name not in registered:
+        if name is not None and not is_import_path(name) and name not in registered:
             known = f"; it was given {first_few(registered)}" if registered else ""
             raise OptionError(
                 f"recordEvaluator {name!r} is no `module:Name`, and register(spark, evaluators=…) was given no such"
                 f" name{known}{did_you_mean(name, registered)}"
             )
         made = UserCode(deserializer, registered.get(deserializer)) if deserializer is not None else None
-        found = cls(UserCode(name, registered.get(name)), made, options.raw)
+        evaluator = UserCode(name, registered.get(name)) if name is not None else None
+        found = cls(evaluator, made, options.raw)
         found.load()
         return found
 
@@ -120,21 +121,22 @@ def _pickled(name: str, found: object) -> bytes:
 
 
 @functools.lru_cache(maxsize=16)
-def _load(evaluator: UserCode, deserializer: UserCode | None, options: tuple[tuple[str, str], ...]) -> Evaluator:
+def _load(evaluator: UserCode | None, deserializer: UserCode | None, options: tuple[tuple[str, str], ...]) -> Evaluator:
     given = NamedOptions(dict(options))
-    found = _made(evaluator, given, EVALUATOR)
+    found = _made(evaluator, given, EVALUATOR) if evaluator is not None else None
+    name = evaluator.name if evaluator is not None else ""
     mask = getattr(found, "end_of_stream_mask", None)
     is_end = None if mask is not None else getattr(found, "is_end_of_stream", found)
     if deserializer is None:
-        return Evaluator(evaluator.name, "", is_end, mask, None)
+        return Evaluator(name, "", is_end, mask, None)
     if mask is not None:
         raise OptionError(
-            f"recordEvaluator {evaluator.name} decides about batches of rows, which recordDeserializer does not turn"
+            f"recordEvaluator {name} decides about batches of rows, which recordDeserializer does not turn"
             " into anything else: take 'recordDeserializer' out, or define is_end_of_stream instead of"
             " end_of_stream_mask"
         )
     made = _made(deserializer, given, DESERIALIZER)
-    return Evaluator(evaluator.name, deserializer.name, is_end, None, getattr(made, "deserialize", made))
+    return Evaluator(name, deserializer.name, is_end, None, getattr(made, "deserialize", made))
 
 
 def _made(code: UserCode, options: NamedOptions, what: str) -> Any:

@@ -77,7 +77,7 @@ class Evaluator:
 
     Attributes:
         name, deserializer_name: their names, for errors.
-        is_end: answers for one record; None if `mask` answers for a batch.
+        is_end: answers for one record; None if `mask` answers for a batch, or if no record ends a split.
         mask: answers for a batch of rows.
         deserialize: makes of a record what `is_end` gets.
     """
@@ -88,19 +88,33 @@ class Evaluator:
     mask: Callable[[pa.RecordBatch], Any] | None
     deserialize: Callable[[Record], Any] | None
 
-    def first_end(self, messages: Sequence[Message], batch: pa.RecordBatch, split: Split, stream: str) -> int | None:
+    @property
+    def ends_splits(self) -> bool:
+        """Whether it may end a split; a deserialiser alone only refuses records."""
+        return self.is_end is not None or self.mask is not None
+
+    def first_end(
+        self,
+        messages: Sequence[Message],
+        batch: pa.RecordBatch,
+        split: Split,
+        stream: str,
+        refused: dict[int, str] | None = None,
+    ) -> int | None:
         """Return the index of the first record that ends the split, None if there is none.
 
         Args:
             messages: records of the split, in their order.
             batch: the same as rows.
+            refused: gets {index: cause} of the records before it that the deserialiser refuses; without it they are
+                an error.
 
         Raises:
             RecordEvaluationError: the evaluator or the deserialiser fails.
         """
         if self.mask is not None:
             return self._first_of_mask(batch, split)
-        return next((at for at, each in enumerate(messages) if self._ends(each, split, stream)), None)
+        return next((at for at in range(len(messages)) if self._ends(messages[at], split, stream, at, refused)), None)
 
     def _first_of_mask(self, batch: pa.RecordBatch, split: Split) -> int | None:
         offsets = batch.column("offset")
@@ -117,7 +131,7 @@ class Evaluator:
         first: int = pc.index(answer, True).as_py()
         return first if first >= 0 else None
 
-    def _ends(self, message: Message, split: Split, stream: str) -> bool:
+    def _ends(self, message: Message, split: Split, stream: str, at: int, refused: dict[int, str] | None) -> bool:
         where = f"the record at offset {message.offset()} of {split}"
         seen: Any = None
         if self.deserialize is None:
@@ -126,8 +140,12 @@ class Evaluator:
             try:
                 seen = self.deserialize(_record(message, split, stream))
             except Exception as error:
-                raise self._failure(DESERIALIZER, self.deserializer_name, where, error) from None
-        assert self.is_end is not None
+                if refused is None:
+                    raise self._failure(DESERIALIZER, self.deserializer_name, where, error) from None
+                refused[at] = error_text(error)
+                return False
+        if self.is_end is None:
+            return False
         try:
             answer = self.is_end(seen)
             if type(answer).__name__ not in _BOOLEANS:
@@ -138,7 +156,7 @@ class Evaluator:
 
     def _failure(self, what: str, name: str, where: str, error: Exception) -> RecordEvaluationError:
         todo = (
-            "let it return a value for such a record, which the evaluator then gets"
+            "let it return a value for such a record, which the evaluator then gets, or set mode=deadletter"
             if what == DESERIALIZER
             else "correct it"
         )

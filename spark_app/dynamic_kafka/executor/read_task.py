@@ -81,6 +81,15 @@ class BatchReports:
 
 
 @dataclass(frozen=True)
+class DeadLetterTarget:
+    """The topic for records that the deserialiser refuses, the access to its cluster, and the `cluster.id` of that."""
+
+    client: ClusterClient
+    topic: str
+    kafka_id: str | None
+
+
+@dataclass(frozen=True)
 class ReadTask:
     """Everything that an executor needs for one range. It holds references to secrets, never their values.
 
@@ -96,6 +105,7 @@ class ReadTask:
         source: identifies the source among those of the application, by its options.
         statistics: whether the consumer emits its statistics, for metrics.
         reports: the place for reports about the batch; None if no check needs it, or without a `stateLocation`.
+        dead_letters: the topic for records that the deserialiser refuses; None if these fail the batch.
         has_stop_record: whether the split's stop record is known already: the range ends there, and nothing of it is
             evaluated.
     """
@@ -113,6 +123,7 @@ class ReadTask:
     topic_id: str | None = None
     statistics: bool = False
     reports: BatchReports | None = None
+    dead_letters: DeadLetterTarget | None = None
     has_stop_record: bool = False
     pin: str | None = None
     topic_integrity: bool = False

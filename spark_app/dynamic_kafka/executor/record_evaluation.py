@@ -23,13 +23,14 @@ from confluent_kafka import Message
 
 from dynamic_kafka.errors import OptionError, RecordEvaluationError
 from dynamic_kafka.executor.columns import to_batch
+from dynamic_kafka.executor.dead_letters import DeadLetters
 from dynamic_kafka.executor.evaluation import Evaluation
 from dynamic_kafka.executor.evaluators import Evaluator
 from dynamic_kafka.executor.read_task import ReadTask
 
 
 class StopSearch:
-    """The search for the stop record in one range.
+    """The search for the stop record in one range, and for records that the deserialiser refuses.
 
     Attributes:
         found: the offset of the stop record, None before it is found.
@@ -37,22 +38,34 @@ class StopSearch:
 
     def __init__(self, task: ReadTask, evaluator: Evaluator) -> None:
         self._task, self._evaluator = task, evaluator
+        self._dead_letters = DeadLetters(task, task.dead_letters) if task.dead_letters is not None else None
         self.found: int | None = None
 
     def batches(self, fetched: Iterable[list[Message]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yield the records before the stop record, in batches. Raises as `Evaluator.first_end`."""
+        """Yield the records before the stop record, in batches, without those that are dead letters.
+
+        Raises as `Evaluator.first_end` and `DeadLetters.write`.
+        """
         split, stream = self._task.part.split, self._task.stream
-        for messages in fetched:
-            batch = to_batch(messages, schema, split, stream)
-            end = self._evaluator.first_end(messages, batch, split, stream)
-            self.found = messages[end].offset() if end is not None else None
-            del messages  # or they would stay in memory while the next ones are fetched
-            if end is None:
-                yield batch
-                continue
-            if end > 0:
-                yield batch.slice(0, end)
-            return
+        try:
+            for messages in fetched:
+                batch = to_batch(messages, schema, split, stream)
+                refused: dict[int, str] | None = None if self._dead_letters is None else {}
+                end = self._evaluator.first_end(messages, batch, split, stream, refused)
+                if end is not None:
+                    self.found = messages[end].offset()
+                    batch = batch.slice(0, end)
+                if self._dead_letters is not None and refused:
+                    self._dead_letters.write([(messages[at], cause) for at, cause in refused.items()])
+                    batch = batch.filter(pa.array([at not in refused for at in range(len(batch))]))
+                del messages  # or they would stay in memory while the next ones are fetched
+                if len(batch):
+                    yield batch
+                if end is not None:
+                    return
+        finally:
+            if self._dead_letters is not None:
+                self._dead_letters.close()
 
     def settle(self) -> None:
         """Make durable what was found. The caller emits the last rows of the range only after that.
@@ -62,7 +75,7 @@ class StopSearch:
             OptionError, DynamicKafkaError: the `stateLocation` cannot be read or written.
         """
         reports, split = self._task.reports, self._task.part.split
-        if reports is None:
+        if reports is None or not self._evaluator.ends_splits:
             return
         known = reports.stop_record(split)
         if known is None and self.found is not None:
@@ -78,19 +91,26 @@ class StopSearch:
 
 
 def begin(task: ReadTask, evaluation: Evaluation | None) -> tuple[ReadTask, Evaluator | None]:
-    """Return the range to read, and the evaluator; None if nothing is evaluated, since the stop record is known.
+    """Return the range to read, and the evaluator; None if it has nothing to do.
+
+    If the stop record is known, nothing is evaluated, and the deserialiser alone goes on to refuse records.
 
     Raises:
         OptionError: executors cannot load the evaluator; or as `BatchReports.stop_record`.
         DynamicKafkaError: as `BatchReports.stop_record`.
     """
-    if evaluation is None or task.has_stop_record:
+    if evaluation is None:
         return task, None
-    known = task.reports.stop_record(task.part.split) if task.reports is not None else None
-    if known is not None:
-        end = max(task.part.start, min(known, task.part.end))
-        return replace(task, part=replace(task.part, end=end)), None
+    decided = task.has_stop_record or evaluation.evaluator is None
+    if not decided and task.reports is not None:
+        known = task.reports.stop_record(task.part.split)
+        if known is not None:
+            end = max(task.part.start, min(known, task.part.end))
+            task, decided = replace(task, part=replace(task.part, end=end)), True
+    if decided and task.dead_letters is None:
+        return task, None
     try:
-        return task, evaluation.load()
+        evaluator = evaluation.load()
+        return task, replace(evaluator, is_end=None) if decided else evaluator
     except OptionError as error:
         raise OptionError(f"{error}. Executors need it, too: add its module to spark.submit.pyFiles") from error

@@ -11,10 +11,18 @@ from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from dynamic_kafka.errors import ClusterError
+from dynamic_kafka.errors import ClusterError, IdentityError, MissingInternalTopicError
 from dynamic_kafka.kafka.background import drop_in_background, quiet_logger
 from dynamic_kafka.kafka.config import producer_config
-from dynamic_kafka.kafka.errors import ConnectionProblem, client_creation_error, kafka_error_of, translate
+from dynamic_kafka.kafka.errors import (
+    TRANSIENT,
+    UNKNOWN,
+    ConnectionProblem,
+    client_creation_error,
+    kafka_error_of,
+    translate,
+)
+from dynamic_kafka.wording import tool_command
 
 POLL_S = 0.2
 LATE_S = 5.0
@@ -53,6 +61,35 @@ class TopicProducer:
             self._producer: Producer | None = Producer(config, logger=quiet_logger())
         except KafkaException as raised:
             raise client_creation_error(cluster, raised) from None
+
+    def check_topic(self, kafka_id: str | None) -> None:
+        """Check that the topic is there, and on the right cluster.
+
+        Args:
+            kafka_id: the `cluster.id` that the brokers must report; None if any will do.
+
+        Raises:
+            IdentityError: another cluster answers.
+            MissingInternalTopicError: the cluster has no such topic.
+            ClusterError: the cluster does not answer in time.
+        """
+        assert self._producer is not None
+        try:
+            listed = self._producer.list_topics(self._topic, timeout=self._delivery_s)
+            error = listed.topics[self._topic].error
+            if error is not None and error.code() not in UNKNOWN | TRANSIENT:
+                raise KafkaException(error)
+        except KafkaException as raised:
+            raise self._translated(raised) from None
+        if kafka_id is not None and listed.cluster_id not in (None, kafka_id):
+            raise IdentityError(
+                f"the home of the internal topics, {self._cluster}, answers with the cluster.id {listed.cluster_id};"
+                f" the topic {self._topic!r} was set up on {kafka_id}: correct the servers"
+            )
+        if error is not None and error.code() in UNKNOWN:
+            raise MissingInternalTopicError(
+                f"the topic {self._topic!r} is missing on {self._cluster}. To make it: {tool_command('init')}"
+            )
 
     def deliver(self, records: Sequence[NewRecord]) -> None:
         """Write records, and wait until the brokers have all of them. After an error, they may have some of them.

@@ -27,7 +27,8 @@ class EvaluationOptions:
         "recordDeserializer",
         "text",
         "A class or function of your own that turns a record into what the record evaluator gets. Without it, the"
-        " evaluator gets the record as Kafka has it. Its own options are `recordDeserializer.<key>`.",
+        " evaluator gets the record as Kafka has it. With `mode=deadletter` it decides which records are read, too. Its"
+        " own options are `recordDeserializer.<key>`.",
         "`module:Name`",
         check=check_import_path,
     )

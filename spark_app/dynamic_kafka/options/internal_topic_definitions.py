@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from dynamic_kafka.options.option import option
+from dynamic_kafka.options.dead_letters import DeadLetterTopic
+from dynamic_kafka.options.option import Option, combined_from, option
 
 
 @dataclass(frozen=True, kw_only=True)
 class InternalTopicOptions:
-    """The topics of the application's own."""
+    """The topics of the application's own, and the records that the deserialiser refuses, which one of them gets."""
 
     internal_topics_setup: Literal["automatic", "manual"] = option(
         "internalTopicsSetup",
@@ -21,4 +22,22 @@ class InternalTopicOptions:
         words=("automatic", "manual"),
         aliases=("internal.topics.setup",),
         streaming_only=True,
+    )
+    refused_records: Literal["failfast", "deadletter"] = option(
+        "mode",
+        "word",
+        "The treatment of a record for which `recordDeserializer` raises an exception: `failfast` fails the batch;"
+        " `deadletter` writes the record to the [dead-letter topic](internal-topics.md#dead-letters) and reads on.",
+        default="failfast",
+        words=("failfast", "deadletter"),
+    )
+    dead_letters: DeadLetterTopic | None = combined_from(
+        Option(
+            "deadLetters",
+            "text",
+            "The dead-letter topic, and its cluster: a cluster of the metadata, or servers of its own"
+            " (`bootstrapServers`, `properties`). `kafkaId` is the `cluster.id` that its brokers have to report. The"
+            " bundled application sets it from `internalTopics` in `app.yaml`.",
+            'JSON such as `{"topic": "dead", "cluster": "east"}`',
+        )
     )

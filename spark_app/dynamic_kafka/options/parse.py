@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.options.common_secrets import secret_names, shown
+from dynamic_kafka.options.dead_letters import DeadLetterTopic, parse_dead_letters
 from dynamic_kafka.options.durations import unit_warning
 from dynamic_kafka.options.index import IGNORED_OPTIONS
 from dynamic_kafka.options.java_client_properties import check_no_literal_secrets, translate_java
@@ -57,7 +58,8 @@ def parse_options(options: Mapping[str, str], *, mode: Mode) -> SourceOptions:
     _check_rates(given, fields["min_offsets_per_trigger"], fields["max_offsets_per_trigger"])
     state_location = fields["state_location"]
     _check_failure_policy(fields["cluster_failure_policy"], state_location)
-    warnings += _check_evaluator(given)
+    warnings += _check_evaluator(given, fields["refused_records"])
+    dead_letters = _dead_letters(given, fields["refused_records"], warnings)
     fields["pending_removed_ranges"] = _pending_removed_ranges(fields["pending_removed_ranges"], state_location)
     warnings += _check_secrets(chosen.service, kafka_properties, fields["allowed_servers"])
     fields["commit_offsets"] = _commit_offsets(fields["commit_offsets"], mode, has_group)
@@ -69,6 +71,7 @@ def parse_options(options: Mapping[str, str], *, mode: Mode) -> SourceOptions:
         starting=bounds.starting,
         ending=bounds.ending,
         kafka_properties=kafka_properties,
+        dead_letters=dead_letters,
         warnings=tuple(warnings),
         raw=NamedOptions(options),
         **fields,
@@ -135,10 +138,10 @@ def _check_failure_policy(policy: str, state_location: str | None) -> None:
         raise OptionError(f"clusterFailurePolicy=stall {_NEEDS_STATE}")
 
 
-def _check_evaluator(given: GivenOptions) -> list[str]:
+def _check_evaluator(given: GivenOptions, refused_records: str) -> list[str]:
     """Refuse what does not go with a record evaluator; return a warning about a deserialiser without effect."""
     if not given.has("recordEvaluator"):
-        lonely = given.has("recordDeserializer")
+        lonely = given.has("recordDeserializer") and refused_records == "failfast"
         return ["option 'recordDeserializer' has no effect without 'recordEvaluator'"] if lonely else []
     evaluator = given.where("recordEvaluator")
     for name in ("minPartitions", "maxRecordsPerPartition"):
@@ -149,6 +152,24 @@ def _check_evaluator(given: GivenOptions) -> list[str]:
                 " out"
             )
     return []
+
+
+def _dead_letters(given: GivenOptions, refused_records: str, warnings: list[str]) -> DeadLetterTopic | None:
+    """Return the dead-letter topic, if one is used. Raises OptionError if something is missing."""
+    text = given.text("deadLetters")
+    found = parse_dead_letters(text, given.where("deadLetters")) if text is not None else None
+    if refused_records == "failfast":
+        if found is not None:
+            warnings.append("option 'deadLetters' has no effect without mode=deadletter")
+        return None
+    if not given.has("recordDeserializer"):
+        raise OptionError("mode=deadletter needs 'recordDeserializer', which decides about each record")
+    if found is None:
+        raise OptionError(
+            "mode=deadletter needs a dead-letter topic: set 'deadLetters', in app.yaml `deadLetters` under"
+            " `internalTopics`"
+        )
+    return found
 
 
 def _pending_removed_ranges(word: str | None, state_location: str | None) -> Literal["filter", "refuse"]:

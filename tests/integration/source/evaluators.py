@@ -50,3 +50,16 @@ def read_json(record: Record) -> Any:
 def is_end_of_json(value: Any) -> bool:
     """End a split at the JSON text `END`."""
     return bool(value == END)
+
+
+def refuse_bad(record: Record) -> str:
+    """Return a value as text, unless it begins with `bad`."""
+    text = (record.value or b"").decode()
+    if text.startswith("bad"):
+        raise ValueError(f"{text[:5]} is no order")
+    return text
+
+
+def is_end_of_text(value: Any) -> bool:
+    """End a split at the text `END`."""
+    return bool(value == END)

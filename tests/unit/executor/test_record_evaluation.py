@@ -26,6 +26,8 @@ SPLIT = Split("east", "t", 0)
 class Loaded:
     """An evaluation that ends a split at one offset."""
 
+    evaluator = "mine"
+
     def __init__(self, end: int | None) -> None:
         self.end, self.asked = end, 0
 
@@ -179,6 +181,8 @@ def test_a_report_that_cannot_be_written_fails_the_attempt(task: ReadTask, tmp_p
 
 def test_an_evaluator_that_executors_lack_is_explained(task: ReadTask) -> None:
     class Missing:
+        evaluator = "m:f"
+
         def load(self) -> Evaluator:
             raise OptionError("m:f: the module cannot be imported")
 

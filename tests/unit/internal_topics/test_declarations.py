@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from dynamic_kafka.app.config.app_config import AppConfig
@@ -9,6 +11,7 @@ from dynamic_kafka.app.config.loading import parse_config
 from dynamic_kafka.app.internal_topics.home import find_home
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
+from dynamic_kafka.options.dead_letters import DeadLetterTopic
 
 APP = """\
 name: shop
@@ -83,6 +86,7 @@ def test_the_set_up_is_automatic_unless_an_option_says_manual() -> None:
             "another topic is named 'a' too",
         ),
         ("  cluster: east\n  offsetChangelog: dead\n" + TOPICS, "must be a topic of the kind changelog under `topics`"),
+        ("  cluster: east\n  deadLetters: keys\n" + TOPICS, "must be a topic of the kind deadLetters under `topics`"),
         ("  cluster: east\n  properties: {a: b}\n" + TOPICS, "go with `bootstrapServers`"),
         ("  bootstrapServers: h:1\n  properties: {sasl.password: secret-1}\n" + TOPICS, "sasl.password"),
         ("  cluster: east\n  timeout: 5\n" + TOPICS, "must be at least 1s"),
@@ -141,3 +145,27 @@ def test_a_home_in_the_metadata_follows_its_servers() -> None:
     home = find_home(config, declared, subscription)
     servers[0] = "moved:9092"
     assert home.client.resolved_properties()["bootstrap.servers"] == "moved:9092"
+
+
+REFUSING = "options: {mode: deadletter, recordDeserializer: 'rules:read'}\n"
+
+
+def test_the_source_gets_the_dead_letter_topic_with_its_home() -> None:
+    config = parsed("  cluster: east\n  deadLetters: dead\n" + TOPICS, REFUSING)
+    assert config.parsed_options(config.sinks[0]).dead_letters == DeadLetterTopic("dead", "east", {}, None)
+    found = json.loads(config.reader_options(config.sinks[0], home_id="K2")["deadLetters"])
+    assert found == {"topic": "dead", "cluster": "east", "kafkaId": "K2"}
+    own = "  bootstrapServers: h:9092\n  kafkaId: K1\n  properties: {sasl.password: '${env:SHOP}'}\n"
+    config = parsed(own + "  deadLetters: dead\n" + TOPICS, REFUSING)
+    properties = {"bootstrap.servers": "h:9092", "sasl.password": "${env:SHOP}"}
+    assert config.parsed_options(config.sinks[0]).dead_letters == DeadLetterTopic("dead", None, properties, "K1")
+    config = parsed("  cluster: east\n  deadLetters: dead\n" + TOPICS)
+    assert "deadLetters" not in config.source_options(config.sinks[0])
+
+
+def test_the_mode_without_a_dead_letter_topic_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"app.yaml:.*set 'deadLetters', in app.yaml `deadLetters` under"):
+        parsed("  cluster: east\n" + TOPICS, REFUSING)
+    both = REFUSING.replace("}", ", deadLetters: {topic: dead, cluster: east}}")
+    with pytest.raises(OptionError, match="is already set by the field `internalTopics`"):
+        parsed("  cluster: east\n  deadLetters: dead\n" + TOPICS, both)

@@ -30,6 +30,7 @@ from dynamic_kafka.errors import (
     StateMismatchError,
     TopicIntegrityError,
 )
+from dynamic_kafka.executor.evaluators import Evaluator
 from dynamic_kafka.executor.read_task import BatchReports, ReadTask
 from dynamic_kafka.executor.record_evaluation import StopSearch, begin
 from dynamic_kafka.executor.state_folder import STOP_RECORD, TOPIC_ID, StateFile
@@ -182,7 +183,7 @@ class SimulatedSearch(StopSearch):
     """The search for a stop record, whose evaluator is a function of simulated records."""
 
     def until_end(self, fetched: Iterator[list[Record]]) -> Iterator[list[Record]]:
-        is_end: Any = self._evaluator
+        is_end: Any = self._evaluator.is_end
         for [record] in fetched:
             if is_end(record):
                 self.found = record.offset
@@ -745,11 +746,12 @@ class Simulation:
             pin=self.pins.get((self.physical(part.split.cluster).kafka_id, part.split.topic)),
             topic_integrity=self.options.topic_integrity_check,
         )
-        evaluation: Any = SimpleNamespace(load=lambda: self.evaluator) if self.evaluator is not None else None
+        loaded = Evaluator("simulated", "", self.evaluator, None, None)
+        evaluation: Any = SimpleNamespace(evaluator="simulated", load=lambda: loaded) if self.evaluator else None
         task, evaluator = begin(task, evaluation)
         cached: Any = SimpleNamespace(topic_ids={}, admin=SimulatedAdmin(lambda: self.topic_of(part.split)))
         batches: Any = self.fetched(batch, task.part)
-        search = SimulatedSearch(task, evaluator) if evaluator is not None else None  # type: ignore[arg-type]
+        search = SimulatedSearch(task, evaluator) if evaluator is not None else None
         if search is not None:
             batches = search.until_end(batches)
         confirmed = search.settle if search is not None else None

@@ -81,8 +81,12 @@ class AppConfig:
                 return f"{self.source}:{self.lines[prefix + client_property]}: options.{prefix}{client_property}"
         return f"{self.source}: options"
 
-    def source_options(self, sink: Sink) -> dict[str, str]:
-        """Return the options of a sink's source: those under `options`, and those that follow from other fields."""
+    def source_options(self, sink: Sink, *, home_id: str | None = None) -> dict[str, str]:
+        """Return the options of a sink's source: those under `options`, and those that follow from other fields.
+
+        Args:
+            home_id: the `cluster.id` of the home of the internal topics, once it is known.
+        """
         file, options = self.file, dict(self.file.options)
         has_state = any(key.lower() == "statelocation" for key in options)
         if file.metadata is not None:
@@ -93,6 +97,9 @@ class AppConfig:
             options["streamPattern"] = file.streams.pattern
         if not has_state:
             options["stateLocation"] = f"{self.checkpoint_of(sink)}/{STATE_FOLDER}"
+        letters = file.internal_topics.dead_letters_option(home_id) if file.internal_topics is not None else None
+        if letters is not None and "deadletter" in (v.lower() for k, v in options.items() if k.lower() == "mode"):
+            options["deadLetters"] = letters
         if sink.group_id is not None:
             options = {key: value for key, value in options.items() if key.lower() not in _GROUP_KEYS}
             options["kafka.group.id"] = sink.group_id
@@ -102,9 +109,9 @@ class AppConfig:
         """Return the options of a sink's source, parsed. Raises OptionError if one is wrong."""
         return parse_options(self.source_options(sink), mode="streaming")
 
-    def reader_options(self, sink: Sink) -> dict[str, str]:
+    def reader_options(self, sink: Sink, *, home_id: str | None = None) -> dict[str, str]:
         """Return the options that Spark gets: without commits, which the application makes itself (also the last)."""
-        options = {k: v for k, v in self.source_options(sink).items() if k.lower() not in _COMMIT_KEYS}
+        options = {k: v for k, v in self.source_options(sink, home_id=home_id).items() if k.lower() not in _COMMIT_KEYS}
         options["commitOffsets"] = "false"
         if self.parsed_options(sink).commit_offsets:
             options["applicationCommits"] = "true"

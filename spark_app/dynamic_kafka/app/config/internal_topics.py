@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Annotated, Any, Literal
 
@@ -84,6 +85,7 @@ class InternalTopics(Part):
         kafka_id: the `cluster.id` that the home must have; None accepts the first that is found.
         timeout: the longest duration of a set-up.
         offset_changelog: the changelog that the application writes its offset documents to.
+        dead_letters: the topic for records that the deserialiser refuses under `mode: deadletter`.
     """
 
     cluster: str | None = Field(default=None, min_length=1)
@@ -93,6 +95,7 @@ class InternalTopics(Part):
     timeout: Duration = 60_000
     topics: list[InternalTopic] = Field(min_length=1)
     offset_changelog: str | None = None
+    dead_letters: str | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> InternalTopics:
@@ -122,10 +125,25 @@ class InternalTopics(Part):
             for index, name in enumerate(names)
             if name in names[:index]
         ]
-        changelogs = [topic.name for topic in self.topics if topic.kind == "changelog"]
-        if self.offset_changelog is not None and self.offset_changelog not in changelogs:
-            text = f"must be a topic of the kind changelog under `topics`; there are: {', '.join(changelogs) or 'none'}"
-            problems.append(Problem(("offsetChangelog",), text))
+        used = (
+            ("offsetChangelog", self.offset_changelog, "changelog"),
+            ("deadLetters", self.dead_letters, "deadLetters"),
+        )
+        for field, name, kind in used:
+            known = [topic.name for topic in self.topics if topic.kind == kind]
+            if name is not None and name not in known:
+                text = f"must be a topic of the kind {kind} under `topics`; there are: {', '.join(known) or 'none'}"
+                problems.append(Problem((field,), text))
         if self.timeout < 1000:
             problems.append(Problem(("timeout",), "must be at least 1s"))
         return problems
+
+    def dead_letters_option(self, home_id: str | None) -> str | None:
+        """Return the source's option `deadLetters` for a home with this `cluster.id`; None without such a topic."""
+        if self.dead_letters is None:
+            return None
+        home: dict[str, Any] = {"cluster": self.cluster}
+        if self.bootstrap_servers is not None:
+            home = {"bootstrapServers": self.bootstrap_servers, "properties": self.properties}
+        pinned = home_id or self.kafka_id
+        return json.dumps({"topic": self.dead_letters, **home, **({"kafkaId": pinned} if pinned else {})})

@@ -98,6 +98,7 @@ def _cross_check(config: AppConfig) -> list[Problem]:
             ("streampattern", "streams", file.streams),
             ("stream-pattern", "streams", file.streams),
             ("metadatapath", "metadata", file.metadata),
+            ("deadletters", "internalTopics", file.internal_topics),
         )
         if key in given and value is not None
     ]

@@ -24,6 +24,7 @@ class InternalTopicsAtWork:
 
     Attributes:
         changelog: writes the offset changelog; None before the start, and without one.
+        home_id: the `cluster.id` of the home; None before the start, and if its brokers report none.
     """
 
     def __init__(self, config: AppConfig, subscription: Callable[[], Subscription]) -> None:
@@ -31,6 +32,7 @@ class InternalTopicsAtWork:
         declared = config.file.internal_topics
         self._watch = TopicWatch(declared.topics, manual=is_manual(config)) if declared is not None else None
         self.changelog: ChangelogWriter | None = None
+        self.home_id: str | None = None
 
     def start(self) -> None:
         """Set the topics up, then watch them. Raises as `set_up_at_start`."""
@@ -38,7 +40,9 @@ class InternalTopicsAtWork:
         if declared is None or self._watch is None:
             return
         home = find_home(self._config, declared, self._subscription)
-        self._watch.start(home, set_up_at_start(self._config, declared, home))
+        result = set_up_at_start(self._config, declared, home)
+        self.home_id = result.kafka_id
+        self._watch.start(home, result)
         if declared.offset_changelog is not None:
             self.changelog = ChangelogWriter(home, declared.offset_changelog, self._config.name)
 

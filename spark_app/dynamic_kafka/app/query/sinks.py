@@ -41,12 +41,18 @@ def query_name(config: AppConfig, sink: Sink) -> str:
 
 
 def start_query(
-    spark: SparkSession, config: AppConfig, sink: Sink, *, read_reports: str | None = None
+    spark: SparkSession,
+    config: AppConfig,
+    sink: Sink,
+    *,
+    read_reports: str | None = None,
+    home_id: str | None = None,
 ) -> StreamingQuery:
     """Start a sink's query at the end of its checkpoint.
 
     Args:
         read_reports: the address for executors' read reports; without one they send none.
+        home_id: the `cluster.id` of the home of the internal topics, for executors that write dead letters.
 
     Raises:
         StaleCheckpointError: the checkpoint is older than its file sink's log.
@@ -54,7 +60,7 @@ def start_query(
     """
     checkpoint = config.checkpoint_of(sink)
     _refuse_old_checkpoint(config, sink)
-    options = config.reader_options(sink)
+    options = config.reader_options(sink, home_id=home_id)
     options |= _own_queries(checkpoint) if "applicationCommits" in options else {}
     if read_reports is not None:
         options["readReports"] = read_reports

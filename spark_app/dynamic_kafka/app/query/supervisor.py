@@ -64,7 +64,7 @@ class Supervisor:
     ) -> None:
         self._read_reports, self._internal = read_reports, internal
         self._spark, self._config, self._board, self._stop = spark, config, board, stop
-        changelog = internal.changelog if internal is not None else None
+        changelog, self._home_id = (internal.changelog, internal.home_id) if internal is not None else (None, None)
         self._queries = {
             query_name(config, sink): SinkQuery(config, sink, discovery, changelog) for sink in config.sinks
         }
@@ -100,7 +100,7 @@ class Supervisor:
     def _start(self, each: SinkQuery) -> None:
         reports = self._read_reports.get(each.sink.name)
         try:
-            query = start_query(self._spark, self._config, each.sink, read_reports=reports)
+            query = start_query(self._spark, self._config, each.sink, read_reports=reports, home_id=self._home_id)
         except DynamicKafkaError:
             raise
         except Exception as error:  # Spark refuses the query, or a function of the user's fails

@@ -1,0 +1,146 @@
+"""Records that a deserialiser refuses, on real brokers: rows, dead letters, crashes, and a topic out of reach."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dynamic_kafka.errors import DeadLetterError, IdentityError, MissingInternalTopicError, RecordEvaluationError
+from dynamic_kafka.executor import range_reader
+from tests.integration.source.evaluators import END
+from tests.support.fixtures import Brokers, Topic
+from tests.support.kafka import KafkaCluster
+from tests.support.kafka.dead_letters import Letter, dead_letters
+from tests.support.source_run import CRASH_POINTS, CrashPoint, SourceRun, reading
+from tests.support.streams import Rows, assert_rows, cluster, produce, stream, write_metadata
+
+MODULE = "tests.integration.source.evaluators"
+COMPACTED = {"cleanup.policy": "compact"}
+
+
+@pytest.fixture
+def dead(brokers: Brokers, topic: Topic) -> str:
+    """The dead-letter topic, on cluster `b`."""
+    return brokers.b.create_topic(topic("dead"), config=COMPACTED)
+
+
+@pytest.fixture
+def run(brokers: Brokers, orders: str, dead: str, path: Path) -> Iterator[SourceRun]:
+    """Yield a query on a topic of two clusters that refuses values with `bad`."""
+    write_metadata(path, stream("orders", *(cluster(name, getattr(brokers, name), [orders]) for name in "ab")))
+    home = json.dumps({"topic": dead, "cluster": "b", "kafkaId": brokers.b.kafka_id})
+    given = {"recordDeserializer": f"{MODULE}:refuse_bad", "mode": "deadletter", "deadLetters": home}
+    with reading(path, **given) as made:
+        yield made
+
+
+def produce_bad(cluster_id: str, at: KafkaCluster, orders: str, *values: str) -> set[Letter]:
+    """Send refused records; return the dead letters that they must become."""
+    first = at.end_offsets(orders)[0]
+    at.produce(orders, values, partition=0)
+    return {
+        Letter(cluster_id, orders, 0, first + n, value, f"ValueError: {value[:5]} is no order")
+        for n, value in enumerate(values)
+    }
+
+
+def produce_mixed(brokers: Brokers, orders: str) -> tuple[Rows, set[Letter]]:
+    """Send good and bad records to both clusters; return the rows and the dead letters that they must become."""
+    rows, letters = Rows(), set[Letter]()
+    for name in "ab":
+        at = getattr(brokers, name)
+        rows += produce(name, at, orders, 3)
+        letters |= produce_bad(name, at, orders, "bad-1", "bad-2")
+        rows += produce(name, at, orders, 2)
+    return rows, letters
+
+
+@pytest.mark.parametrize("crash", [None, *CRASH_POINTS])
+def test_a_crash_loses_no_record_and_repeats_keys_only(
+    *,
+    run: SourceRun,
+    brokers: Brokers,
+    orders: str,
+    dead: str,
+    crash: CrashPoint | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given ranges of several batches of rows
+    monkeypatch.setattr(range_reader, "MAX_ROWS", 2)
+    wanted, letters = produce_mixed(brokers, orders)
+    # When a driver dies at one step of the batch, and another one takes over
+    if crash is not None:
+        run.until(lambda: run.batch(crash), "the batch")
+    run.until_rows(wanted)
+    # Then no row is a refused record, and each key names one refused record, whose content is always the same
+    found = dead_letters(brokers.b, dead)
+    assert set(found) == letters
+    assert len(found) == (len(letters) if crash not in ("reading", "read", "sunk") else len(found))
+    if crash in ("read", "sunk"):
+        assert len(found) == 2 * len(letters), "compaction keeps one of each key"
+
+
+def test_nothing_behind_a_stop_record_is_a_dead_letter(
+    run: SourceRun, brokers: Brokers, orders: str, dead: str
+) -> None:
+    run.configure(recordEvaluator=f"{MODULE}:is_end_of_text")
+    wanted, letters = produce_mixed(brokers, orders)
+    for at in (brokers.a, brokers.b):
+        at.produce(orders, [END, "bad-3"], partition=0)
+    # A driver that dies after the reports: its replay evaluates nothing, and refuses the same records
+    run.until(lambda: run.batch("read"), "the batch")
+    run.until_rows(wanted)
+    assert run.document.over
+    assert set(dead_letters(brokers.b, dead)) == letters
+
+
+def test_the_batch_fails_while_the_topic_is_missing(run: SourceRun, brokers: Brokers, orders: str, dead: str) -> None:
+    brokers.b.delete_topic(dead)
+    wanted, letters = produce_mixed(brokers, orders)
+    text = run.until_fails(MissingInternalTopicError)
+    assert f"the topic '{dead}' is missing on b. To make it: `python -m dynamic_kafka.app init app.yaml`" in text
+    assert run.commits == 0
+    brokers.b.create_topic(dead, config=COMPACTED)
+    run.until_rows(wanted)
+    assert set(dead_letters(brokers.b, dead)) == letters
+
+
+def test_the_batch_fails_where_the_topic_takes_no_such_record(
+    run: SourceRun, brokers: Brokers, orders: str, topic: Topic
+) -> None:
+    small = brokers.c.create_topic(topic("small"), config={**COMPACTED, "max.message.bytes": "2000"})
+    run.configure(deadLetters=json.dumps({"topic": small, "bootstrapServers": brokers.c.bootstrap}))
+    wanted = produce("a", brokers.a, orders, 3)
+    produce_bad("a", brokers.a, orders, "bad-1" + "x" * 5000)
+    text = run.until_fails(DeadLetterError)
+    assert f"'{small}' on internal-topics, so the batch is not committed: could not write" in text
+    assert "CLUSTER_" not in text
+    assert (run.commits, brokers.c.end_offsets(small)) == (0, {0: 0})
+
+    # Given the mode without dead letters, the batch fails, too
+    run.restart(mode="failfast", recordEvaluator=f"{MODULE}:is_end_of_text")
+    assert "or set mode=deadletter, and start again" in run.until_fails(RecordEvaluationError)
+    # Given a topic that takes it, nothing is lost
+    large = brokers.c.create_topic(topic("large"), config={**COMPACTED, "max.message.bytes": "3000000"})
+    letters = produce_bad("a", brokers.a, orders, "bad-2")
+    brokers.a.produce(orders, ["bad-3" + "y" * 900_000])
+    home = json.dumps({"topic": large, "bootstrapServers": brokers.c.bootstrap})
+    run.restart(mode="deadletter", recordEvaluator=None, deadLetters=home)
+    run.until_rows(wanted)
+    found = dead_letters(brokers.c, large)
+    assert letters < set(found)
+    assert sorted(len(each.value) for each in found) == [5, 5005, 900_005]
+
+
+def test_another_cluster_gets_no_dead_letter(run: SourceRun, brokers: Brokers, orders: str, dead: str) -> None:
+    run.configure(deadLetters=json.dumps({"topic": dead, "cluster": "b", "kafkaId": "another"}))
+    wanted, _ = produce_mixed(brokers, orders)
+    text = run.until_fails(IdentityError)
+    assert f"answers with the cluster.id {brokers.b.kafka_id}; the topic '{dead}' was set up on another" in text
+    assert brokers.b.end_offsets(dead) == {0: 0}
+    assert_rows(run.rows(), Rows())
+    run.restart(deadLetters=json.dumps({"topic": dead, "cluster": "b"}))
+    run.until_rows(wanted)

@@ -1,0 +1,49 @@
+"""The dead letters of a topic, as a consumer finds them before compaction."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, TopicPartition
+
+from tests.support.kafka.cluster import KafkaCluster
+
+DEADLINE_S = 60.0
+
+
+class Letter(NamedTuple):
+    """One dead letter: the record that it names, its value, and the cause without the place in the code."""
+
+    cluster: str
+    topic: str
+    partition: int
+    offset: int
+    value: str
+    cause: str
+
+
+def dead_letters(at: KafkaCluster, topic: str) -> list[Letter]:
+    """Return all dead letters of a topic with one partition, repeated ones too."""
+    consumer = Consumer({"bootstrap.servers": at.bootstrap, "group.id": "dead-letters"})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found: list[Letter] = []
+    end, deadline = at.end_offsets(topic)[0], time.monotonic() + DEADLINE_S
+    try:
+        while len(found) < end:
+            assert time.monotonic() < deadline, f"{len(found)} of {end} dead letters arrived"
+            message = consumer.poll(1.0)
+            if message is not None and message.error() is None:
+                found.append(_letter(message))
+    finally:
+        consumer.close()
+    return found
+
+
+def _letter(message: Any) -> Letter:
+    headers = {name: value.decode() for name, value in message.headers()}
+    cluster, topic, partition, offset, topic_id = json.loads(message.key())
+    named = (headers["cluster"], headers["topic"], int(headers["partition"]), int(headers["offset"]))
+    assert named == (cluster, topic, partition, offset) and headers["topicId"] == topic_id
+    return Letter(*named, message.value().decode(), headers["cause"].partition(" (")[0])

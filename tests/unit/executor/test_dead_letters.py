@@ -1,0 +1,167 @@
+"""Records that a deserialiser refuses: the rows without them, the dead letters, and a topic that cannot be written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dynamic_kafka.app.exit_codes import ExitCode, code_of, code_of_text
+from dynamic_kafka.errors import ClusterUnreachableError, DeadLetterError, ErrorCode
+from dynamic_kafka.executor import dead_letters
+from dynamic_kafka.executor.columns import arrow_schema
+from dynamic_kafka.executor.dead_letters import dead_letter
+from dynamic_kafka.executor.evaluators import Evaluator
+from dynamic_kafka.executor.read_task import DeadLetterTarget, ReadTask
+from dynamic_kafka.executor.record_evaluation import StopSearch, begin
+from dynamic_kafka.kafka.config import ClusterClient
+from dynamic_kafka.kafka.topic_producer import NewRecord
+from dynamic_kafka.planning.splits import Split, SplitRange
+from tests.unit.executor.test_evaluators import Message
+
+HOME = ClusterClient(cluster="home", common={}, own={"bootstrap.servers": "h:9092"})
+TASK = ReadTask(
+    SplitRange(Split("east", "orders", 3), 40, 50),
+    "shop",
+    None,
+    HOME,
+    frozenset(),
+    30.0,
+    include_headers=False,
+    fail_on_data_loss=True,
+    topic_id="id1",
+    dead_letters=DeadLetterTarget(HOME, "dead", "K1"),
+)
+
+
+class Topic:
+    """The dead-letter topic, as each producer of a test writes to it.
+
+    Attributes:
+        written_before: for each batch of rows, the offsets of the dead letters that were written before it.
+    """
+
+    def __init__(self) -> None:
+        self.records: list[NewRecord] = []
+        self.written_before: list[list[int]] = []
+        self.opened = self.closed = 0
+        self.fails = False
+
+    def __call__(self, cluster: str, properties: Any, topic: str, *, delivery_s: float) -> Topic:
+        assert (cluster, topic, delivery_s) == ("home", "dead", 30.0)
+        self.opened += 1
+        return self
+
+    def check_topic(self, kafka_id: str | None) -> None:
+        assert kafka_id == "K1"
+
+    def deliver(self, records: Sequence[NewRecord]) -> None:
+        if self.fails:
+            raise ClusterUnreachableError("home", "could not write to topic 'dead': timed out")
+        self.records += records
+
+    def close_in_background(self) -> None:
+        self.closed += 1
+
+
+@pytest.fixture
+def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
+    made = Topic()
+    monkeypatch.setattr(dead_letters, "TopicProducer", made)
+    return made
+
+
+def offset_in(record: NewRecord) -> int:
+    return int(json.loads(record.key)[3])
+
+
+def read(topic: Topic, *lists: Sequence[bytes | None], end: str | None = None) -> list[int]:
+    """Read lists of values from offset 40 on, as JSON; return the offsets of the rows. `end` is a stop record."""
+    evaluator = Evaluator(
+        "mine", "json", lambda value: value == end, None, lambda record: json.loads(record.value or b"")
+    )
+    if end is None:
+        evaluator = replace(evaluator, is_end=None)
+    offsets, messages = iter(range(40, 99)), []
+    for values in lists:
+        messages.append([Message(next(offsets), value) for value in values])
+    found = []
+    for batch in StopSearch(TASK, evaluator).batches(messages, arrow_schema(include_headers=False)):  # type: ignore[arg-type]
+        found += batch.column("offset").to_pylist()
+        topic.written_before.append([offset_in(record) for record in topic.records])
+    return found
+
+
+def test_refused_records_are_written_and_the_others_read(topic: Topic) -> None:
+    assert read(topic, [b"1", b"x", b"2", b"y"], [b"z"], [None, b"3"]) == [40, 42, 45, 46]
+    assert [offset_in(record) for record in topic.records] == [41, 43, 44]
+    assert topic.written_before == [[41, 43], [41, 43, 44]]
+    assert (topic.opened, topic.closed) == (1, 1)
+
+
+def test_without_a_refused_record_nothing_connects(topic: Topic) -> None:
+    assert read(topic, [b"1", b"2"], [b"3"]) == [40, 41, 42]
+    assert topic.opened == 0
+
+
+def test_nothing_behind_a_stop_record_is_a_dead_letter(topic: Topic) -> None:
+    assert read(topic, [b"x", b"1", b'"end"', b"y"], [b"z"], end="end") == [41]
+    assert [offset_in(record) for record in topic.records] == [40]
+
+
+def test_the_letters_are_durable_before_the_rows(topic: Topic) -> None:
+    topic.fails = True
+    with pytest.raises(DeadLetterError, match=r"1 record of .*cannot be written .*'dead' on home.*timed out") as failed:
+        read(topic, [b"1", b"x"])
+    assert topic.closed == 1
+    assert code_of(failed.value) == ExitCode.CLUSTER
+    text = f"Traceback:\ndynamic_kafka.errors.DeadLetterError: {failed.value}"
+    assert code_of_text(text) == ExitCode.CLUSTER
+    assert ErrorCode.find(text) is None, "no cluster that is read is to blame"
+
+
+class Loaded:
+    """An evaluation with a record evaluator and a deserialiser."""
+
+    evaluator = "mine"
+
+    def load(self) -> Evaluator:
+        return Evaluator("mine", "json", lambda _: True, None, lambda record: json.loads(record.value or b""))
+
+
+def test_a_known_stop_record_still_leaves_the_deserialiser() -> None:
+    """Each attempt delivers the same rows, also one that evaluates nothing."""
+    evaluation: Any = Loaded()
+    _, evaluator = begin(replace(TASK, has_stop_record=True), evaluation)
+    assert evaluator is not None and not evaluator.ends_splits and evaluator.deserialize is not None
+    assert begin(replace(TASK, has_stop_record=True, dead_letters=None), evaluation)[1] is None
+    _, evaluator = begin(TASK, evaluation)
+    assert evaluator is not None and evaluator.ends_splits
+
+
+def test_a_dead_letter_names_its_record_and_cause() -> None:
+    message: Any = Message(42, b"x", headers=[("trace", b"7"), ("cause", None)], stamp=(1, 1700))
+    found = dead_letter(message, "ValueError: no JSON", TASK)
+    assert found.key == b'["east","orders",3,42,"id1"]'
+    assert found.value == b"x"
+    assert found.headers == [
+        ("cluster", b"east"),
+        ("topic", b"orders"),
+        ("partition", b"3"),
+        ("offset", b"42"),
+        ("cause", b"ValueError: no JSON"),
+        ("topicId", b"id1"),
+        ("timestamp", b"1700"),
+        ("key", b"k"),
+        ("header.trace", b"7"),
+        ("header.cause", None),
+    ]
+
+
+def test_headers_that_cannot_be_shown_are_left_out() -> None:
+    message: Any = Message(42, b"x", headers=UnicodeDecodeError("utf-8", b"\xff", 0, 1, "no"), stamp=(0, -1))
+    names = [name for name, _ in dead_letter(message, "c" * 5000, replace(TASK, topic_id=None)).headers]
+    assert names == ["cluster", "topic", "partition", "offset", "cause", "key"]
