@@ -36,6 +36,7 @@ from kafkastream_operator.core.catalog import (
 )
 from kafkastream_operator.core.document import Document, is_packed, read_document
 from kafkastream_operator.core.drain_evidence import Driver, Report
+from kafkastream_operator.core.failure import driver_failure
 from kafkastream_operator.core.release import releases_of
 from kafkastream_operator.core.rollout.step import Timing
 from kafkastream_operator.core.topic_integrity import TopicVerdict
@@ -232,16 +233,10 @@ def _driver(cache: Cache, pod: Object, owned: bool, document: str) -> Driver:
         unreadable=bool(text) and report is None,
         namespace=meta["namespace"],
         account=str(pod.get("spec", {}).get("serviceAccountName") or "default"),
-        verdict=TopicVerdict.parse(_termination_message(pod)) if owned and not running else None,
+        verdict=TopicVerdict.parse(driver_failure(pod.get("status") or {}, frozenset({DRIVER_CONTAINER})))
+        if owned and not running
+        else None,
     )
-
-
-def _termination_message(pod: Object) -> str:
-    """Return what the driver's container wrote as the reason of its end; "" if it runs or wrote nothing."""
-    containers = pod.get("status", {}).get("containerStatuses") or []
-    drivers = [each for each in containers if each.get("name") == DRIVER_CONTAINER] or containers
-    ended = [(each.get("state") or {}).get("terminated") or {} for each in drivers]
-    return next((str(each["message"]) for each in ended if each.get("message")), "")
 
 
 def _mounts(pod: Object, document: str) -> tuple[bool, str]:

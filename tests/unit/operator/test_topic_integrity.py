@@ -17,7 +17,6 @@ from dynamic_kafka.planning.integrity import TopicChange, integrity_error
 from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.figures import subscription_figures
 from kafkastream_operator.core.topic_integrity import EXIT_CODE, ChangedTopic, TopicVerdict
-from kafkastream_operator.handlers.subscription_view import _termination_message
 from kafkastream_operator.spark import apache
 from tests.unit.operator.test_failures import failed_apache
 from tests.unit.operator.world import World, cluster, running
@@ -59,16 +58,6 @@ def test_the_operator_reads_what_the_application_writes(tmp_path: Any) -> None:
 @pytest.mark.parametrize("text", ["", "exit code 5: ClusterError: x", "exit code 9", "TopicIntegrityError: x"])
 def test_other_reasons_are_no_verdict(text: str) -> None:
     assert TopicVerdict.parse(text) is None
-
-
-def test_the_termination_message_is_the_drivers_own() -> None:
-    ended = {"state": {"terminated": {"exitCode": 9, "message": "theirs"}}}
-    driver = {"name": "spark-kubernetes-driver", "state": {"terminated": {"exitCode": 9, "message": "mine"}}}
-    statuses = [{"name": "sidecar", **ended}, driver]
-    assert _termination_message({"status": {"containerStatuses": statuses}}) == "mine"
-    assert _termination_message({"status": {"containerStatuses": [{"name": "main", **ended}]}}) == "theirs"
-    running = [{"name": "spark-kubernetes-driver", "state": {"running": {}}}]
-    assert _termination_message({"status": {"containerStatuses": running}}) == _termination_message({}) == ""
 
 
 @pytest.mark.parametrize("change", [RECREATED, DELETED])
