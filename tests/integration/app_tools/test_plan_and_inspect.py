@@ -212,7 +212,7 @@ def test_a_topic_that_does_not_exist_is_refused_by_name(
     story = make_story()
     story.names(cluster("a", brokers.a, [name]), cluster("b", brokers.b, ["no-such"]))
 
-    plan = tools.json("plan", story.app, code=5)
+    plan = tools.json("plan", story.app, code=10)
 
     assert by_action(plan)["add"] == [("a", 1, 0)]
     assert "no-such" in plan["refusals"][0]["text"]

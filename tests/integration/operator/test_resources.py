@@ -190,12 +190,12 @@ def test_a_document_too_large_for_its_configmap_keeps_the_last(stage: Stage, ope
 def test_a_kafkastream_wins_over_a_configmap_and_both_say_so(stage: Stage, operator: OperatorProcess) -> None:
     config_map(stage, "flink", streams_yaml=LIST_FORM.format(stream="orders", cluster="west"))
     stage.stream("orders", cluster("east"))
-    stage.subscription()
-    stage.wait_document({"east/orders": "Active"})
     found = stage.api.wait(
         STREAMS, "orders", stage.namespace, until=lambda each: condition(each, "Ready").get("reason") == "Shadows"
     )
     assert "ConfigMap flink" in condition(found, "Ready")["message"]
+    stage.subscription()  # not before the operator has seen both: a document of `west` alone would drain it
+    stage.wait_document({"east/orders": "Active"})
     note = "stream orders is read from KafkaStream orders, which takes precedence"
     wait_until(lambda: note in stage.kube.kubectl("get", "events", "-n", stage.namespace, "-o", "json"), "the event")
 

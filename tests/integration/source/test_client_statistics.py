@@ -26,14 +26,15 @@ class Reported:
 
     def __init__(self, counts: ReadCounts, address: str, cluster: KafkaCluster, topic: str) -> None:
         self.counts, self.cluster, self.topic = counts, cluster, topic
-        options = static(document(east=at(cluster, topic)), startingOffsets="earliest", readTimeout="20s")
+        # The counts are of the whole process: no other test has a cluster of this name.
+        options = static(document(measured=at(cluster, topic)), startingOffsets="earliest", readTimeout="20s")
         self.query = Query(options | {"readReports": address})
 
     def read(self, records: int) -> ClientCounts:
         """Produce and read some records; return the counts of the cluster so far."""
         self.cluster.produce(self.topic, ["x" * 1000] * records)
         self.query.batch()
-        return self.counts.clients("lake").get("east", ClientCounts())
+        return self.counts.clients("lake").get("measured", ClientCounts())
 
 
 @pytest.fixture
@@ -75,7 +76,7 @@ def test_statistics_of_a_cluster_reach_the_application(reported: Reported) -> No
         try:
             return reported.read(1).errors > 0
         except ClusterError:
-            return reported.counts.clients("lake")["east"].errors > 0
+            return reported.counts.clients("lake")["measured"].errors > 0
 
     wait_until(failed, "the connection error")
 
