@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
+from dynamic_kafka.metadata.topic_ids import shown_topic_id
 from tests.integration.app.driving import AppRun, write_app
 from tests.integration.app_tools.story import Tools
 from tests.integration.internal_topics.conftest import CHANGELOG, Shop
-from tests.support.streams import Rows, assert_rows, produce
+from tests.support.fixtures import Topic
+from tests.support.streams import Rows, assert_rows, cluster, produce, stream, write_metadata
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(900)]
 
@@ -41,6 +43,10 @@ class LostCheckpoint:
             checkpoint=str(self.folder / checkpoint),
             sinks=[sink],
         )
+
+    def names(self, *topics: str, **more: Any) -> None:
+        """Replace the metadata by the cluster with these topics, and with more fields."""
+        write_metadata(self.folder / "streams.json", stream("st", cluster("east", self.east, topics, **more)))
 
     def run(self, **fields: Any) -> Rows:
         """Run it to its end, and return all rows of its sink."""
@@ -121,3 +127,34 @@ def test_expired_records_and_another_topic_are_noticed(shop: Shop, tools: Tools)
     path.write_text(yaml.safe_dump(content))
     assert tools("restore-offsets", path) == 2
     assert "choose the source of the offsets with --from group or --from sink" in tools.errors
+
+
+def test_a_parked_topic_returns_at_its_offset(shop: Shop, tools: Tools, topic: Topic) -> None:
+    # Given a topic that was read, then left the metadata, and has new records since
+    app, returns = LostCheckpoint(shop), shop.east.create_topic(topic("returns"))
+    app.names(shop.orders, returns)
+    read = produce("east", shop.east, shop.orders, 5) + produce("east", shop.east, returns, 6)
+    assert_rows(app.run(), read)
+    app.names(shop.orders)
+    read += produce("east", shop.east, shop.orders, 1)
+    assert_rows(app.run(), read)
+    orders = produce("east", shop.east, shop.orders, 2)
+    later = produce("east", shop.east, returns, 4)
+    path = app.write()
+    shutil.rmtree(app.folder / "checkpoints")
+
+    # When the checkpoint is lost, then the changelog has the offset, and the output the lines for its return
+    (lines,) = tools.json("restore-offsets", path)["unnamed"]
+    offsets, pins = {returns: {"0": 6}}, {returns: shown_topic_id(shop.east.topic_id(returns))}
+    assert lines == {"clusterId": "east", "startingOffsets": offsets, "topicIds": pins}
+    assert tools("restore-offsets", path) == 0
+    assert f"saved partitions now: east/{returns}[0]" in tools.output and "at most 6 records" in tools.output
+
+    # And with them the new query reads each record of it once
+    app.options["startingOffsets"] = {"east": {shop.orders: {"0": 6}}}
+    app.options["kafka.group.id"] = f"{app.group}-new"
+    app.lake = "lake-2"
+    assert_rows(app.run(checkpoint="checkpoints-2"), orders)
+    del lines["clusterId"]
+    app.names(shop.orders, returns, **lines)
+    assert_rows(app.run(checkpoint="checkpoints-2"), orders + later)

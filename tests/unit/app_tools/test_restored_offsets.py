@@ -7,19 +7,24 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import yaml
 from pyarrow import parquet
 
 from dynamic_kafka.app.tools.delivered_rows import delivered_ends
 from dynamic_kafka.app.tools.restored_offsets import RestoredOffsets, SavedOffsets, restore
 from dynamic_kafka.app.tools.restored_text import restored_text
 from dynamic_kafka.errors import IdentityError, OffsetDocumentError, OptionError
+from dynamic_kafka.metadata.document_models import ListCluster
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
+from dynamic_kafka.planning.progress import OffsetDocument, ParkedCluster, ParkedTopic
 from dynamic_kafka.planning.splits import Split
 
 ONE, TWO = Split("east", "orders", 0), Split("east", "orders", 1)
 EAST = SubscribedCluster({"orders": "st"}, {"bootstrap.servers": "e:9092"})
 NAMED = Subscription({"east": EAST}, ("st",))
+REST = "n" * 18 + "g"
+WEST_ID = "a+/" + REST
 SAVED = SavedOffsets("the changelog", {ONE: 40, TWO: 7}, {"east": "K1"}, {("east", "orders"): "id-1"})
 
 
@@ -37,8 +42,8 @@ def numbers(restored: RestoredOffsets) -> dict[Split, tuple[int | None, int, int
 def test_each_split_starts_where_its_source_ends() -> None:
     restored = restore(SAVED, answers(), NAMED)
     assert numbers(restored) == {ONE: (40, 60, None, 0, None), TWO: (7, 43, None, 0, None)}
-    assert restored.offsets() == {"east": {"orders": {"0": 40, "1": 7}}}
-    assert (restored.unnamed, restored.unchecked) == ((), ())
+    assert restored.offsets() == SAVED.next
+    assert (restored.unnamed, restored.unchecked) == ({}, ())
 
 
 def test_records_behind_the_start_that_were_delivered_come_twice() -> None:
@@ -60,7 +65,7 @@ def test_records_before_the_start_without_a_row_are_counted() -> None:
 def test_a_split_that_is_not_saved_starts_at_its_first_record() -> None:
     restored = restore(SavedOffsets("the group", {ONE: 40}), answers(), NAMED, rows={})
     assert numbers(restored)[TWO] == (None, 50, None, 0, None)
-    assert restored.offsets() == {"east": {"orders": {"0": 40}}}
+    assert restored.offsets() == {ONE: 40}
     assert restored.unchecked == ("east",)
     text = restored_text(SavedOffsets("the group", {}), restored, None)
     assert '"1": -2' in text
@@ -85,10 +90,24 @@ def test_an_offset_behind_the_end_is_refused() -> None:
         restore(SavedOffsets("the changelog", {ONE: 140}), answers(), NAMED)
 
 
-def test_saved_splits_that_metadata_does_not_name_are_listed() -> None:
-    west = Split("west", "orders", 0)
-    restored = restore(SavedOffsets("the changelog", {**SAVED.next, west: 3}), answers(), NAMED)
-    assert restored.unnamed == (west,)
+def test_parked_splits_get_the_lines_for_their_return() -> None:
+    # Given offsets of a topic that metadata names again, and of a cluster that it does not name
+    own, lost = ParkedTopic("st", {0: 40}, 5, topic_id="id-1"), ParkedTopic("st", {0: 3, 1: 4}, 5, topic_id=WEST_ID)
+    parked = {"east": ParkedCluster({"orders": own}, "K1"), "west": ParkedCluster({"orders": lost}, "K2")}
+    saved = SavedOffsets.of(OffsetDocument(query="q", number=7, parked=parked), "the changelog")
+    restored = restore(saved, answers(), NAMED)
+    assert restored.offsets() == {ONE: 40}
+    assert restored.unnamed == {Split("west", "orders", 0): 3, Split("west", "orders", 1): 4}
+    # Then the metadata can carry these, with the id of the topic that they are of
+    text = restored_text(saved, restored, None)
+    assert "does not name 2 saved partitions now: west/orders[0], west/orders[1]." in text
+    assert "at most 7 records a second time" in text
+    lines = {"clusterId": "west", "startingOffsets": {"orders": {"0": 3, "1": 4}}, "topicIds": {"orders": "a-_" + REST}}
+    assert yaml.safe_load(text.rpartition("\n\n")[2]) == [lines]
+    ListCluster.model_validate({"bootstrapServers": "w:9092", "topics": ["orders"], **lines})
+    # And a parked topic that was re-created is refused as an active one is
+    with pytest.raises(IdentityError, match="--leave-out east/orders"):
+        restore(saved, answers(topic_id="id-2"), NAMED)
 
 
 def write_rows(folder: Path, batch: str, file: str, *rows: tuple[str, str, int, int]) -> None:

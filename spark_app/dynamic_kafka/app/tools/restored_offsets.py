@@ -32,15 +32,17 @@ class SavedOffsets:
 
     @classmethod
     def of(cls, document: OffsetDocument, origin: str) -> SavedOffsets:
-        """Return the active splits of an offset document, with the ids that it has."""
-        found = {split: offset for split in document.splits() if (offset := document.next_of(split)) is not None}
-        kafka_ids = {name: each.kafka_id for name, each in document.clusters.items() if each.kafka_id is not None}
-        topic_ids = {
-            (cluster, name): topic.topic_id
-            for cluster, progress in document.clusters.items()
-            for name, topic in progress.topics.items()
-            if topic.topic_id is not None
-        }
+        """Return the splits of an offset document, parked ones too, with the ids that it has."""
+        found: dict[Split, int] = {}
+        kafka_ids: dict[str, str] = {}
+        topic_ids: dict[tuple[str, str], str] = {}
+        for cluster, progress in (*document.parked.items(), *document.clusters.items()):
+            if progress.kafka_id is not None:
+                kafka_ids[cluster] = progress.kafka_id
+            for name, topic in progress.topics.items():
+                found |= {Split(cluster, name, partition): offset for partition, offset in topic.next.items()}
+                if topic.topic_id is not None:
+                    topic_ids[cluster, name] = topic.topic_id
         return cls(origin, found, kafka_ids, topic_ids)
 
 
@@ -69,22 +71,17 @@ class RestoredOffsets:
     """The result: the splits, and what is not taken over.
 
     Attributes:
-        unnamed: saved splits that the metadata does not name.
+        unnamed: the next offsets of saved splits that the metadata does not name now: parked ones, or removed since.
         unchecked: clusters or topics whose identity the source does not have, so that it was not checked.
     """
 
     splits: tuple[RestoredSplit, ...]
-    unnamed: tuple[Split, ...]
+    unnamed: Mapping[Split, int]
     unchecked: tuple[str, ...]
 
-    def offsets(self) -> dict[str, dict[str, dict[str, int]]]:
-        """Return {cluster: {topic: {partition: start}}} of the splits with a saved offset."""
-        found: dict[str, dict[str, dict[str, int]]] = {}
-        for each in self.splits:
-            if each.start is not None:
-                cluster, topic, partition = each.split
-                found.setdefault(cluster, {}).setdefault(topic, {})[str(partition)] = each.start
-        return found
+    def offsets(self) -> dict[Split, int]:
+        """Return the start of each split with a saved offset."""
+        return {each.split: each.start for each in self.splits if each.start is not None}
 
 
 def restore(
@@ -135,7 +132,7 @@ def restore(
                 unseen=None if rows is None or offset is None else max(0, start - rows.get(split, earliest)),
             )
         )
-    return RestoredOffsets(tuple(splits), tuple(sorted(kept)), tuple(_unchecked(saved, splits)))
+    return RestoredOffsets(tuple(splits), dict(sorted(kept.items())), tuple(_unchecked(saved, splits)))
 
 
 def _present(answers: Mapping[str, ClusterObservation], subscription: Subscription) -> Iterator[tuple[Split, int, int]]:

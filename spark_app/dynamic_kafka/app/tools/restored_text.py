@@ -12,6 +12,8 @@ import yaml
 
 from dynamic_kafka.app.tools.formatting import table
 from dynamic_kafka.app.tools.restored_offsets import RestoredOffsets, SavedOffsets
+from dynamic_kafka.metadata.topic_ids import shown_topic_id
+from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.wording import first_few
 
 
@@ -26,17 +28,18 @@ def restored_text(saved: SavedOffsets, restored: RestoredOffsets, checkpoint: st
         for each in restored.splits
     ]
     titles = ("cluster", "topic", "partition", "start", "waiting", "twice", "missed")
-    offsets = restored.offsets()
+    every = {each.split: -2 if each.start is None else each.start for each in restored.splits}
     parts = [
         f"From {saved.origin}.",
         *_notes(restored, checkpoint),
         table(titles, rows),
         _sums(restored),
-        f"In the metadata, for each cluster:\n\n{indent(_metadata(offsets), '    ').rstrip()}",
+        f"In the metadata, for each cluster:\n\n{_yaml(_entries(restored.offsets()))}",
         "Or as an option of the new query, which has to list every partition (-2 is the first record):\n\n"
-        f"    startingOffsets  {json.dumps(_every_partition(restored), sort_keys=True)}",
+        f"    startingOffsets  {json.dumps(_nested(every), sort_keys=True)}",
         "Give the query a new checkpoint and a new stateLocation, and a Parquet sink a new folder. After its first"
         " committed batch, remove the offsets from the metadata.",
+        *_unnamed(saved, restored),
     ]
     return "\n\n".join(parts)
 
@@ -49,8 +52,18 @@ def _notes(restored: RestoredOffsets, checkpoint: str | None) -> Iterator[str]:
             f"NOT CHECKED: this source has no ids of {first_few(restored.unchecked)}. Make sure that these are still"
             " the same clusters and topics: offsets of others would skip or repeat records."
         )
+
+
+def _unnamed(saved: SavedOffsets, restored: RestoredOffsets) -> Iterator[str]:
+    """Yield the lines for clusters and topics that metadata may name again: no form of a start has them before."""
     if restored.unnamed:
-        yield f"Saved, but not in the metadata: {first_few(restored.unnamed)}."
+        again = sum(restored.unnamed.values())
+        yield (
+            f"NOT RESTORED: the metadata does not name {len(restored.unnamed)} saved partitions now:"
+            f" {first_few(restored.unnamed)}. Keep these lines, and put them into the metadata together with the topics"
+            f" when these return. Without them the new query reads the topics from their first records: at most {again}"
+            f" records a second time.\n\n{_yaml(_entries(restored.unnamed, saved.topic_ids))}"
+        )
 
 
 def _sums(restored: RestoredOffsets) -> str:
@@ -70,28 +83,35 @@ def _sums(restored: RestoredOffsets) -> str:
     return "\n".join(lines)
 
 
-def _metadata(offsets: Mapping[str, Mapping[str, Mapping[str, int]]]) -> str:
-    content = [
-        {"clusterId": cluster, "startingOffsets": {topic: dict(found) for topic, found in topics.items()}}
-        for cluster, topics in offsets.items()
-    ]
-    return str(yaml.safe_dump(content, sort_keys=False))
+def _entries(offsets: Mapping[Split, int], topic_ids: Mapping[tuple[str, str], str] | None = None) -> list[Any]:
+    """Return the fields of each cluster in the metadata: the offsets, and the ids that the topics must have."""
+    entries = []
+    for cluster, topics in _nested(offsets).items():
+        pins = {name: shown_topic_id((topic_ids or {}).get((cluster, name))) for name in topics}
+        pinned = {name: topic_id for name, topic_id in pins.items() if topic_id is not None}
+        entry = {"clusterId": cluster, "startingOffsets": topics, "topicIds": pinned}
+        entries.append({key: value for key, value in entry.items() if value})
+    return entries
 
 
-def _every_partition(restored: RestoredOffsets) -> dict[str, dict[str, dict[str, int]]]:
+def _nested(offsets: Mapping[Split, int]) -> dict[str, dict[str, dict[str, int]]]:
+    """Return {cluster: {topic: {partition: offset}}}."""
     found: dict[str, dict[str, dict[str, int]]] = {}
-    for each in restored.splits:
-        start = -2 if each.start is None else each.start
-        found.setdefault(each.split.cluster, {}).setdefault(each.split.topic, {})[str(each.split.partition)] = start
+    for (cluster, topic, partition), offset in offsets.items():
+        found.setdefault(cluster, {}).setdefault(topic, {})[str(partition)] = offset
     return found
+
+
+def _yaml(content: object) -> str:
+    return indent(str(yaml.safe_dump(content, sort_keys=False)), "    ").rstrip()
 
 
 def restored_wire(saved: SavedOffsets, restored: RestoredOffsets) -> dict[str, Any]:
     """Return the result for `--json`."""
     return {
         "from": saved.origin,
-        "startingOffsets": restored.offsets(),
+        "startingOffsets": _nested(restored.offsets()),
         "splits": [asdict(each) for each in restored.splits],
-        "unnamed": [list(split) for split in restored.unnamed],
+        "unnamed": _entries(restored.unnamed, saved.topic_ids),
         "unchecked": list(restored.unchecked),
     }
