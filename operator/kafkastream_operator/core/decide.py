@@ -25,7 +25,9 @@ from kafkastream_operator.core.next_document import NextDocument, next_document
 from kafkastream_operator.core.resolve import resolve
 from kafkastream_operator.core.rollout.next_step import next_step
 from kafkastream_operator.core.rollout.step import Step, Wanted
+from kafkastream_operator.core.starter import next_starter
 from kafkastream_operator.core.timestamps import parse, stamp
+from kafkastream_operator.core.topic_integrity import ended_for_topic
 from kafkastream_operator.core.view import Plan, View
 from kafkastream_operator.models.conditions import Condition, settled
 from kafkastream_operator.models.subscription import MAX_DRAINING, Rendered, SubscriptionStatus
@@ -119,8 +121,13 @@ def _step(view: View, document: Document, paused: str) -> Step:
         restarted_at=parse(restarted) if restarted else None,
         paused=paused,
         spec_changed=view.generation != view.status.observed_generation,
+        starter=next_starter(
+            view.application,
+            view.spec.update_strategy,
+            ended=ended_for_topic(view.verdict, document.streams),
+            paused=bool(paused),
+        ),
         # After a restore without the status, no driver exists yet that could have an older document than this one.
-        ended=view.verdict.stands(document.streams) if view.verdict is not None else None,
         promised=not reasons.isdisjoint(("NotRunning", "Waiting"))
         or (view.status.rollout is None and view.driver is None),
         timing=view.timing,

@@ -12,35 +12,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from dynamic_kafka.wording import MASK, without_secrets
+from kafkastream_operator.core.exit_codes import explained
 
 MAX_CHARACTERS = 300
 """The longest line that a condition quotes."""
 _MAX_READ = 64 * 1024
 """The part of a text that is searched: Kubeflow's has all that `spark-submit` has written."""
-EXIT_CODES: Mapping[int, str] = {
-    2: "`app.yaml`, an option, a secret's reference or the command line is wrong.",
-    3: "No metadata, invalid metadata at the start, or metadata older than awaited.",
-    4: "Refused: identity, data loss, pending ranges of removed clusters, old or damaged checkpoint, another driver on"
-    " the same checkpoint, a `stateLocation` without the query's state; or a cluster refuses the login or a"
-    " certificate.",
-    5: "A Kafka cluster did not answer, or did not do as asked.",
-    6: "The query failed for another reason: transformation, sink, Spark.",
-    7: "Another query commits to the same consumer group.",
-    8: "Stopped as asked, but not within `gracePeriod`.",
-    9: "A topic was deleted or re-created, and its id is checked. No later start reads before that is accepted.",
-    10: "A topic that the metadata names does not exist.",
-    11: "An internal topic is missing, or was re-created.",
-    12: "Internal topics are not as `app.yaml` declares them; the message lists all deviations.",
-}
-"""The exit codes with which the bundled application fails, in the words of docs/application.md."""
-
 _REFUSAL = re.compile(r"forbidden|denied", re.IGNORECASE)
 _CAUSE = re.compile(r"Caused by: ")
 _EXCEPTION = re.compile(r"Exception\b|Error\b")
 _STACK = re.compile(r"\s*(?:at [\w$.<>/@]+\(|\.\.\. \d+ (?:more|common frames)|Traceback \(|File \".*\", line \d)")
 _LOG_LEVEL = re.compile(r"(?:log4j:)?(?:TRACE|DEBUG|INFO|WARN)\b")
-_EXIT_CODE = re.compile(r"\bexit ?code:? (\d{1,3})\b", re.IGNORECASE)
-_MEANT = re.compile(r"\(exit code (\d{1,3}) of the bundled application: ")
 _AROUND_AN_ANSWER = re.compile(r"Failure executing: \w+ at: \S+ Message: | Received status: Status\(.*")
 """The text of Spark's Kubernetes client before and after the API server's answer. It repeats what the answer has."""
 
@@ -70,9 +52,7 @@ def cause_of_failure(text: str) -> str:
     found = _most_useful([each for each in lines if each])
     if len(found) > MAX_CHARACTERS:
         found = f"{found[: MAX_CHARACTERS - 1]}…"
-    named = _EXIT_CODE.search(found)
-    meaning = EXIT_CODES.get(int(named[1])) if named is not None else None
-    return f"{found} (exit code {named[1]} of the bundled application: {meaning[:-1]})" if named and meaning else found
+    return explained(found)
 
 
 def ended_containers(pod: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
@@ -100,12 +80,6 @@ def driver_failure(pod: Mapping[str, Any], containers: frozenset[str] = frozense
         f"container {name} failed with ExitCode: {end['exitCode']}, Reason: {end.get('reason') or 'unknown'}"
         for name, end in failed
     )
-
-
-def exit_code_in(cause: str) -> int | None:
-    """Return the application's exit code that a line of `cause_of_failure` names; None if it names none."""
-    found = _MEANT.search(cause)
-    return int(found[1]) if found is not None else None
 
 
 def _stable(line: str) -> str:

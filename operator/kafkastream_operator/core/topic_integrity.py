@@ -12,11 +12,9 @@ from dataclasses import dataclass
 
 from dynamic_kafka.wording import without_secrets
 from kafkastream_operator.core.document import Streams, entries
+from kafkastream_operator.core.exit_codes import TOPIC_INTEGRITY
 
-EXIT_CODE = 9
-"""The application's exit code (`app/exit_codes.py`), which this package may not import."""
-
-_ENDED = re.compile(rf"exit code {EXIT_CODE}: TopicIntegrityError: (.+)", re.DOTALL)
+_ENDED = re.compile(rf"exit code {TOPIC_INTEGRITY}: TopicIntegrityError: (.+)", re.DOTALL)
 _NAME = r"(?:'([^']+)'|\"([^\"]+)\")"
 _CHANGE = re.compile(rf"topic {_NAME} of cluster {_NAME} (?:was re-created|is missing) \(id ([\w-]+)[,)]")
 
@@ -54,6 +52,11 @@ class TopicVerdict:
     def stands(self, streams: Streams) -> bool:
         """Return whether a driver that starts with these streams would end again, as far as they show."""
         return not self.changed or any(_stands(each, streams) for each in self.changed)
+
+
+def ended_for_topic(verdict: TopicVerdict | None, streams: Streams) -> bool | None:
+    """Return whether a verdict would end the next driver too; False if the streams accept it, None without one."""
+    return verdict.stands(streams) if verdict is not None else None
 
 
 def _stands(change: ChangedTopic, streams: Streams) -> bool:

@@ -19,6 +19,7 @@ from dynamic_kafka.metadata.kubernetes_names import config_map_name
 from kafkastream_operator import __main__ as command
 from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.drain_evidence import _WITHOUT_DRIVER
+from kafkastream_operator.core.exit_codes import EXIT_CODES
 from kafkastream_operator.models import stream, subscription
 from kafkastream_operator.models.stream import KafkaStreamSpec, KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus
@@ -51,8 +52,9 @@ def calls(name: str, argument: int) -> set[str]:
 
 
 def reasons() -> set[str]:
-    """Return the reasons of all conditions: passed directly, of held streams and refused Secrets, of applications."""
-    return calls("condition", 2) | calls("Held", 1) | calls("Refusal", 0) | set(get_args(Life))
+    """Return the reasons of all conditions: direct ones, of held streams, refused Secrets, applications, exit codes."""
+    of_exit_codes = {each.reason for each in EXIT_CODES.values()} - {""}
+    return calls("condition", 2) | calls("Held", 1) | calls("Refusal", 0) | set(get_args(Life)) | of_exit_codes
 
 
 def events() -> set[str]:

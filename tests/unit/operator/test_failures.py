@@ -8,7 +8,8 @@ from typing import Any, cast
 import pytest
 
 from dynamic_kafka.app.exit_codes import ExitCode
-from kafkastream_operator.core.failure import EXIT_CODES, MAX_CHARACTERS, cause_of_failure
+from kafkastream_operator.core.exit_codes import EXIT_CODES
+from kafkastream_operator.core.failure import MAX_CHARACTERS, cause_of_failure
 from kafkastream_operator.handlers.reconcile import Reconciler
 from kafkastream_operator.kube.api import KUBEFLOW_APPLICATIONS, SUBSCRIPTIONS, Api
 from kafkastream_operator.kube.cache import Cache, Ref
@@ -145,7 +146,8 @@ def test_the_words_for_exit_codes_are_those_of_the_guide() -> None:
     text = (ROOT / "docs" / "application.md").read_text(encoding="utf-8").partition("\n## Exit codes\n")[2]
     listed = {int(code): words for code, words in re.findall(r"^\| (\d+) \| (.*?) \|", text, re.MULTILINE)}
     ends_well = {ExitCode.DONE, ExitCode.INTERRUPTED, ExitCode.PIPE_CLOSED}
-    assert {code: listed[code] for code in set(ExitCode) - ends_well} == EXIT_CODES
+    words = {code: meaning.words for code, meaning in EXIT_CODES.items()}
+    assert {code: listed[code] for code in set(ExitCode) - ends_well} == words
 
 
 def test_only_a_failed_kubeflow_application_has_a_cause() -> None:

@@ -15,8 +15,9 @@ from dynamic_kafka.metadata.document import parse_document
 from dynamic_kafka.metadata.topic_ids import saved_topic_id
 from dynamic_kafka.planning.integrity import TopicChange, integrity_error
 from kafkastream_operator.core.application import Life
+from kafkastream_operator.core.exit_codes import EXIT_CODES, TOPIC_INTEGRITY
 from kafkastream_operator.core.figures import subscription_figures
-from kafkastream_operator.core.topic_integrity import EXIT_CODE, ChangedTopic, TopicVerdict
+from kafkastream_operator.core.topic_integrity import ChangedTopic, TopicVerdict
 from kafkastream_operator.spark import apache
 from tests.unit.operator.test_failures import failed_apache
 from tests.unit.operator.world import World, cluster, running
@@ -44,7 +45,8 @@ def ended(*changes: TopicChange, life: Life = "Failed", **spec: Any) -> World:
 
 
 def test_the_operator_reads_what_the_application_writes(tmp_path: Any) -> None:
-    assert EXIT_CODE == ExitCode.TOPIC_INTEGRITY
+    assert TOPIC_INTEGRITY == ExitCode.TOPIC_INTEGRITY
+    assert [code for code, each in EXIT_CODES.items() if each.cleared_by == "Acceptance"] == [TOPIC_INTEGRITY]
     log = tmp_path / "termination-log"
     log.touch()
     text = str(integrity_error([RECREATED, replace(DELETED, topic="it's")]))
@@ -184,9 +186,27 @@ def test_apaches_status_has_the_verdict_when_the_pod_is_gone() -> None:
     assert world.condition("Stalled") == ("True", "TopicIntegrity")
 
 
-def test_a_pause_holds_the_start_back() -> None:
+def test_a_pause_holds_the_start_back_and_says_so() -> None:
     world = ended(pause={"reason": "change freeze"})
+    assert "the operator starts it when the pause ends" in world.message("ApplicationFound")
     assert accept(world).patches == 0
+
+
+def test_a_pause_after_the_acceptance_holds_the_start_back() -> None:
+    world = ended()
+    world.stream("orders", {**cluster("east"), "topicIds": {"orders": NEW}}).look()
+    assert world.patches == 0
+    world.changes(pause={"reason": "change freeze"}).settle()
+    assert world.patches == 0
+    assert world.message("ApplicationFound").endswith("it is started again when the pause ends")
+
+
+def test_a_spark_operator_that_tries_again_needs_no_command() -> None:
+    world = accept(ended(life="Failing", updateStrategy="Reload"))
+    assert world.patches == 0
+    assert world.condition("ApplicationFound") == ("True", "Starting")
+    assert world.message("ApplicationFound").endswith("its Spark operator starts it again")
+    assert world.condition("Stalled")[0] == "False"
 
 
 # -- the document ------------------------------------------------------------------------------------------------------

@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kafkastream_operator.core.application import FAILED, Application
 from kafkastream_operator.core.document import Document
+from kafkastream_operator.core.exit_codes import EXIT_CODES, TOPIC_INTEGRITY
 from kafkastream_operator.core.last_failure import failure_text, has_failed, is_steady, last_failure
+from kafkastream_operator.core.starter import Starter, next_starter
 from kafkastream_operator.core.topic_integrity import TopicVerdict
 from kafkastream_operator.core.view import View
 from kafkastream_operator.models.conditions import Condition, condition
 
 IDLE = frozenset({"Suspended", "Completed", "ApplicationMissing", "Orphaned"})
 """Reasons of `ApplicationFound` for which nothing runs and nothing is wrong."""
+TOPIC_CHANGED = EXIT_CODES[TOPIC_INTEGRITY].reason
+_STARTS: Mapping[Starter, str] = {
+    "Operator": "it is started again",
+    "OperatorAfterPause": "it is started again when the pause ends",
+    "SparkOperator": "its Spark operator starts it again",
+}
+_AFTER_ACCEPTANCE: Mapping[Starter, str] = {
+    "Operator": "Once the streams name the new id, the operator starts it; once the tool has accepted it, start it"
+    " with",
+    "OperatorAfterPause": "Once the streams name the new id, the operator starts it when the pause ends; once the tool"
+    " has accepted it, start it with",
+    "SparkOperator": "Its Spark operator tries again by itself, and succeeds once the streams name the new id or the"
+    " tool has accepted it. To try at once:",
+    "User": "Then start it again:",
+}
 
 
-def application_found(view: View, document: Document) -> Condition:
+def application_found(view: View, document: Document, *, paused: bool = False) -> Condition:
     """Say whether the application exists, in which state it is, and why it has failed."""
     name, api_version = view.spec.application_ref.name, view.spec.application_ref.api_version
     life = view.application.life if view.application is not None else "Absent"
     if view.application is not None and view.verdict is not None:
-        return _topic_changed(view, view.application, view.verdict, document)
+        return _topic_changed(view, view.application, view.verdict, document, paused=paused)
     if view.application is not None and life in FAILED:
         return _failed(view, view.application)
     if life != "Absent":
@@ -48,22 +67,21 @@ def _failed(view: View, application: Application) -> Condition:
     return condition("ApplicationFound", True, application.life, text)
 
 
-def _topic_changed(view: View, application: Application, verdict: TopicVerdict, document: Document) -> Condition:
+def _topic_changed(
+    view: View, application: Application, verdict: TopicVerdict, document: Document, *, paused: bool
+) -> Condition:
     """Say that the driver has ended for good because of a topic, and how the application runs again."""
     name, kind = view.spec.application_ref.name, view.spec.application_ref.api_version.partition("/")[0]
-    ended = f"SparkApplication {name} has ended for good: {verdict.text}"
     by_hand = "delete the SparkApplication and apply it again"
     if application.restarts_itself:
         patch = '{"spec":{"driver":{"annotations":{"restarted-at":"\'$(date -u +%FT%TZ)\'"}}}}'
         by_hand = f"`kubectl patch sparkapplication.{kind} {name} --type merge -p '{patch}'`"
-    starts = application.restarts_itself and view.spec.update_strategy != "Reload"
+    starter = next_starter(application, view.spec.update_strategy, ended=False, paused=paused)
+    text, reason = f"SparkApplication {name} has ended for good: {verdict.text}", TOPIC_CHANGED
     if verdict.stands(document.streams):
-        then = "Once the streams name the new id, the operator starts it; once the tool has accepted it, start it with"
-        then = then if starts else "Then start it again:"
-        text = f"{ended}. The operator starts nothing before that. {then} {by_hand}"
-        return condition("ApplicationFound", True, "TopicIntegrity", text)
-    if starts:
-        return condition("ApplicationFound", True, "Starting", f"{ended}. The streams accept that: it is started again")
-    return condition(
-        "ApplicationFound", True, "TopicIntegrity", f"{ended}. The streams accept that. Start it: {by_hand}"
-    )
+        text += f". The operator starts nothing before that. {_AFTER_ACCEPTANCE[starter]} {by_hand}"
+    elif starter == "User":
+        text += f". The streams accept that. Start it: {by_hand}"
+    else:
+        text, reason = f"{text}. The streams accept that: {_STARTS[starter]}", "Starting"
+    return condition("ApplicationFound", True, reason, text)

@@ -22,7 +22,7 @@ from datetime import datetime, timedelta
 from dynamic_kafka.options.durations import parse_duration_ms
 from dynamic_kafka.wording import counted, first_few
 from kafkastream_operator.core.application import FAILED
-from kafkastream_operator.core.conditions.application import IDLE, application_found
+from kafkastream_operator.core.conditions.application import IDLE, TOPIC_CHANGED, application_found
 from kafkastream_operator.core.conditions.driver import (
     awaited_report,
     mounted,
@@ -72,7 +72,7 @@ def subscription_conditions(
         *overriding,
         _with_pause(rolled_out, "nothing newer is rolled out", paused),
         *topics_ready(view),
-        application_found(view, document),
+        application_found(view, document, paused=bool(paused)),
         mounted(view, document.secrets),
         reporting(view, document),
         never_reached(view, document),
@@ -180,7 +180,7 @@ def with_summary(found: tuple[Condition, ...], *, awaited: str = "") -> tuple[Co
         for each in found
         if (each.status == "False" and each.type in ("StreamsResolved", "RolledOut", "Mounted"))
         or (each.type == "TopicsReady" and each.reason != "InternalTopicLost")
-        or (each.type == "ApplicationFound" and each.reason in (*FAILED, "TopicIntegrity"))
+        or (each.type == "ApplicationFound" and each.reason in (*FAILED, TOPIC_CHANGED))
     ]
     stuck = [each for each in bad if (each.type, each.reason) not in PASSING]
     rolled_out = by_type.get("RolledOut")

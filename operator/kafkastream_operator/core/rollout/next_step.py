@@ -17,6 +17,7 @@ from kafkastream_operator.core.rollout.in_force import is_in_force, mounts_are_g
 from kafkastream_operator.core.rollout.live import change_live
 from kafkastream_operator.core.rollout.restart import mount_again, restart
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING, Step, Timing, Wanted
+from kafkastream_operator.core.starter import BY_OPERATOR, Starter
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.models.conditions import Condition
 from kafkastream_operator.models.subscription import Rollout, Strategy
@@ -34,7 +35,7 @@ def next_step(
     paused: str = "",
     spec_changed: bool = False,
     promised: bool = False,
-    ended: bool | None = None,
+    starter: Starter = "SparkOperator",
     timing: Timing = DEFAULT_TIMING,
 ) -> Step:
     """Return the next step of rolling `wanted` out.
@@ -46,8 +47,7 @@ def next_step(
         spec_changed: the subscription's spec has changed since the last reconciliation. If the operator had given up,
             it then tries again.
         promised: the last condition said that the next driver takes the newest revision when it starts.
-        ended: whether a changed topic, for which the driver has ended for good, would end the next one too; False if
-            the streams accept the change, None if it ended for no such reason.
+        starter: what starts the next driver.
     """
     if before is None:
         first = Rollout(token=wanted.token, method="Adopt", phase="Confirmed", at=stamp(now))
@@ -55,11 +55,10 @@ def next_step(
     gone = mounts_are_gone(wanted, before, application)
     if not gone and is_in_force(wanted, before, application, driver, strategy, promised=promised):
         return _confirmed(wanted, before, driver, now)
-    starts_again = ended is False and may_start(application, strategy)
-    hindered = _hindered(wanted, application, paused, ended=bool(ended), starts_again=starts_again)
+    hindered = _hindered(wanted, application, paused, starter)
     if application is None or hindered is not None:
         return Step(before, hindered or conditions.not_running(wanted.revision, application))
-    if starts_again:
+    if starter == "Operator":
         # A change of its spec is what makes Kubeflow's operator run it again.
         return restart(wanted, before, application, driver, now=now, restarted_at=restarted_at, timing=timing)
     if before.phase == "Failed" and before.token == wanted.token:
@@ -96,21 +95,13 @@ def next_step(
     return restart(wanted, before, application, driver, now=now, restarted_at=restarted_at, timing=timing)
 
 
-def may_start(application: Application | None, strategy: Strategy) -> bool:
-    """Return whether the operator may start an application that has failed for good."""
-    failed = application is not None and application.life == "Failed" and application.restarts_itself
-    return failed and strategy != "Reload"
-
-
-def _hindered(
-    wanted: Wanted, application: Application | None, paused: str, *, ended: bool, starts_again: bool
-) -> Condition | None:
+def _hindered(wanted: Wanted, application: Application | None, paused: str, starter: Starter) -> Condition | None:
     """Return why nothing is rolled out now; None if nothing stands in the way."""
-    if application is None or (application.life not in ALIVE and not starts_again):
+    if application is None or (application.life not in ALIVE and starter not in BY_OPERATOR):
         return conditions.not_running(wanted.revision, application)
     if paused:
         return conditions.paused(paused)
-    return conditions.topic_changed(wanted.revision) if ended else None
+    return conditions.topic_changed(wanted.revision) if starter == "Nothing" else None
 
 
 def _confirmed(wanted: Wanted, before: Rollout, driver: Driver | None, now: datetime) -> Step:
