@@ -12,8 +12,8 @@ from kafkastream_operator.core.application import ALIVE, Application
 from kafkastream_operator.models.subscription import Strategy
 
 Starter = Literal["Nothing", "SparkOperator", "Operator", "OperatorAfterPause", "User"]
-"""The starter of the next driver: nothing before a changed topic is accepted; its Spark operator by itself; the operator,
-now or after the pause; a user."""
+"""The starter of the next driver: none before a changed topic is accepted; its Spark operator, by itself; the
+operator, now or after the pause; a user."""
 BY_OPERATOR: frozenset[Starter] = frozenset({"Operator", "OperatorAfterPause"})
 
 
