@@ -81,6 +81,17 @@ def test_a_lost_checkpoint_is_replaced_with_known_numbers(shop: Shop, tools: Too
     assert group["splits"] == [{"split": split, "start": 27, "waiting": 5, "twice": 0, "missed": 0, "unseen": 0}]
     assert (changelog["unchecked"], group["unchecked"], sink["unchecked"]) == ([], ["east"], ["east"])
 
+    # And a part of the sink's rows gives no offsets
+    lake = yaml.safe_load(path.read_text())["sinks"][0]
+    lake["options"]["retention"] = "1h"
+    (app.folder / "other").mkdir()
+    other = write_app(app.folder / "other", metadata=str(app.folder / "streams.json"), sinks=[lake])
+    assert tools("restore-offsets", other, "--from", "sink") == 2
+    assert "forgets old files (option retention)" in tools.errors
+    (app.folder / "lake" / "_spark_metadata" / "0").unlink()
+    assert tools("restore-offsets", path, "--from", "sink") == 4
+    assert "neither batch 0 nor a later compaction" in tools.errors
+
     # When a new query starts there: exactly the announced records come twice, and none is missed
     assert tools("restore-offsets", path) == 0
     option = tools.output.partition("startingOffsets  ")[2].splitlines()[0]

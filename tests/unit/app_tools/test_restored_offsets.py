@@ -130,6 +130,24 @@ def test_the_rows_of_logged_files_show_what_was_delivered(tmp_path: Path) -> Non
     assert delivered_ends(str(folder)) == {ONE: 6, TWO: 1}
 
 
+@pytest.mark.parametrize(
+    ("gone", "why"),
+    [("1", "neither batch 1 nor a later compaction"), ("9.compact", "neither batch 9 nor a later compaction")],
+)
+def test_a_gap_in_the_sinks_log_is_refused(tmp_path: Path, gone: str, why: str) -> None:
+    first = 9 if gone == "9.compact" else 0
+    for batch in ["9.compact", "10", "11"] if first else ["0", "1", "2"]:
+        write_rows(tmp_path, batch, f"{batch}.parquet", ("east", "orders", 0, 4))
+    log = tmp_path / "_spark_metadata"
+    (log / gone).unlink()
+    with pytest.raises(OffsetDocumentError, match=why):
+        delivered_ends(str(tmp_path))
+    for cut in ("", "v2"):
+        (log / gone).write_text(cut)
+        with pytest.raises(OffsetDocumentError, match=f"{gone} is damaged"):
+            delivered_ends(str(tmp_path))
+
+
 def test_rows_without_their_place_are_refused(tmp_path: Path) -> None:
     write_rows(tmp_path, "0", "a.parquet", ("east", "orders", 0, 4))
     parquet.write_table(pa.table({"value": ["x"]}), tmp_path / "a.parquet")

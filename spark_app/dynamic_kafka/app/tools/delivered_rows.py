@@ -54,19 +54,27 @@ def delivered_ends(folder: str) -> dict[Split, int]:
 def _logged_files(files: fs.FileSystem, root: str, folder: str) -> Iterator[str]:
     """Yield the paths of the files in the sink's log, from the last compaction on."""
     log = f"{root}/{SINK_LOG}"
-    names = [info.base_name for info in files.get_file_info(fs.FileSelector(log, allow_not_found=True)) if info.is_file]
+    names = {info.base_name for info in files.get_file_info(fs.FileSelector(log, allow_not_found=True)) if info.is_file}
     newest = newest_of(names)
     if newest is None:
         raise OptionError(f"{folder} has no log {SINK_LOG} with a batch: choose another source with --from")
     for batch in range(newest, -1, -1):
         compacted = f"{batch}.compact" in names
-        with files.open_input_stream(f"{log}/{batch}{'.compact' if compacted else ''}") as stream:
-            lines = bytes(stream.read()).decode().splitlines()
+        name = f"{batch}.compact" if compacted else str(batch)
+        if name not in names:
+            raise OffsetDocumentError(
+                f"{log} has batch {newest}, but neither batch {batch} nor a later compaction: the rows of the missing"
+                " batches would not count. Choose another source with --from"
+            )
+        with files.open_input_stream(f"{log}/{name}") as stream:
+            version, *lines = bytes(stream.read()).decode(errors="replace").splitlines() or [""]
         try:
-            for added in map(json.loads, lines[1:]):
+            if version != "v1":
+                raise ValueError(f"it is in form {version[:20]!r}; this version reads v1")
+            for added in map(json.loads, lines):
                 parsed = urlparse(added["path"])
                 yield unquote(parsed.path if isinstance(files, fs.LocalFileSystem) else parsed.netloc + parsed.path)
         except (ValueError, KeyError, TypeError) as error:
-            raise OffsetDocumentError(f"{log}/{batch} is damaged: {error}") from None
+            raise OffsetDocumentError(f"{log}/{name} is damaged: {error}") from None
         if compacted:
             return

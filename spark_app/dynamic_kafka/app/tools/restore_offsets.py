@@ -146,6 +146,11 @@ class _Gathered:
         try:
             if self.sink.format_name != "parquet" or self.sink.folder is None:
                 raise OptionError(f"{self.config.source}: sink {self.sink.name!r} writes no Parquet files")
+            if required and "retention" in map(str.lower, self.sink.options):
+                raise OptionError(
+                    f"{self.config.source}: the log of sink {self.sink.name!r} forgets old files (option retention), and"
+                    " with them the offsets of quiet partitions: choose another source with --from"
+                )
             return self._present_ids(delivered_ends(self.sink.folder))
         except DynamicKafkaError as error:
             if required:
