@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dynamic_kafka.errors import cause_of
-    from dynamic_kafka.executor.evaluators import Record, RecordEvaluator
+    from dynamic_kafka.executor.evaluators import RecordEvaluator
+    from dynamic_kafka.executor.rows import Record
     from dynamic_kafka.metadata import (
         ClusterMetadata,
         KafkaMetadataService,
@@ -43,7 +44,7 @@ _HOMES = {
     "KafkaStream": "dynamic_kafka.metadata",
     "KafkaStreamSubscriber": "dynamic_kafka.metadata",
     "OffsetSpec": "dynamic_kafka.metadata",
-    "Record": "dynamic_kafka.executor.evaluators",
+    "Record": "dynamic_kafka.executor.rows",
     "RecordEvaluator": "dynamic_kafka.executor.evaluators",
     "cause_of": "dynamic_kafka.errors",
     "register": "dynamic_kafka.spark.source",

@@ -41,11 +41,11 @@ def check_identity(task: ReadTask, cached: CachedConsumer, deadline: float) -> N
         return
     used, left = bool(cached.identified_at), max(0.1, deadline - now)
     try:
-        answer = cached.consumer.list_topics(split.topic, timeout=left / 2 if used else left)
+        answered, has_brokers = cached.connection.identify(split.topic, left / 2 if used else left)
     except KafkaException as raised:
         error = raised.args[0]
         if isinstance(error, KafkaError) and error.code() in UNREACHABLE:
-            problem = cached.hint
+            problem = cached.connection.problem
             if problem is not None and problem.refusal:
                 raise translate(split.cluster, "ask for its identity", raised, problem) from None
             if used:
@@ -54,13 +54,13 @@ def check_identity(task: ReadTask, cached: CachedConsumer, deadline: float) -> N
             raise ReadTimeoutError(
                 split.cluster, f"no answer within readTimeout ({task.read_timeout_s:g} s){hint}{task.timeout_advice}"
             ) from None
-        raise translate(split.cluster, "ask for its identity", raised, cached.hint) from None
-    if answer.cluster_id is not None and answer.cluster_id != task.kafka_id:
+        raise translate(split.cluster, "ask for its identity", raised, cached.connection.problem) from None
+    if answered is not None and answered != task.kafka_id:
         raise IdentityError(
             f"cluster {split.cluster!r} was planned as Kafka cluster {task.kafka_id}, but this executor reaches brokers"
-            f" of Kafka cluster {answer.cluster_id}: nothing was read. Check its bootstrap servers and DNS"
+            f" of Kafka cluster {answered}: nothing was read. Check its bootstrap servers and DNS"
         )
-    if not answer.brokers and time.monotonic() + PAUSE_S < deadline:
+    if not has_brokers and time.monotonic() + PAUSE_S < deadline:
         raise NoBrokersError
     cached.identified_at[split.topic] = now
-    cached.hints.clear()  # problems from before this answer do not explain a later failure
+    cached.connection.forget_problem()  # a problem from before this answer does not explain a later failure

@@ -1,4 +1,4 @@
-"""A cache of Kafka consumers, one for each cluster and set of resolved properties. Runs on executors.
+"""A cache of connections, one Kafka consumer for each cluster and set of resolved properties. Runs on executors.
 
 Spark keeps Python workers between tasks, so this module-level cache outlives a task. The key contains a digest of the
 resolved properties: a rotated Secret leads to a new consumer, and a background thread closes the old one. A worker runs
@@ -21,8 +21,10 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from dynamic_kafka.executor.client_statistics import STATISTICS, ClientCounts
+from dynamic_kafka.executor.connection import Connection
+from dynamic_kafka.executor.message_connection import MessageConnection
 from dynamic_kafka.kafka.admin import ClusterAdmin
-from dynamic_kafka.kafka.background import drop_in_background, quiet_logger
+from dynamic_kafka.kafka.background import quiet_logger
 from dynamic_kafka.kafka.errors import ConnectionProblem, client_creation_error
 
 IDLE_S = 300.0
@@ -35,10 +37,9 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class CachedConsumer:
-    """A consumer, with the last problem of its connections.
+    """A connection, with what is known about its cluster.
 
     Attributes:
-        hints: the last connection problem, or nothing.
         used_at: the time, of `time.monotonic`, at which the last range was done.
         identified_at: the time at which the brokers last confirmed their `cluster.id`, for each topic asked about.
         admin: an admin client with the same properties, made when it is first needed (`topic_identity`).
@@ -46,8 +47,7 @@ class CachedConsumer:
     """
 
     cluster: str
-    consumer: Consumer
-    hints: list[ConnectionProblem]
+    connection: Connection
     used_at: float = field(default_factory=time.monotonic)
     identified_at: dict[str, float] = field(default_factory=dict)
     in_use: bool = False
@@ -62,17 +62,8 @@ class CachedConsumer:
 
     def close_in_background(self) -> None:
         """Close the clients in background threads."""
-        drop_in_background([self.consumer], f"close-{self.cluster}")
+        self.connection.close_in_background()
         self.close_admin()
-
-    @property
-    def hint(self) -> ConnectionProblem | None:
-        """Return librdkafka's last problem with a connection, such as a failed authentication.
-
-        Call it only when the range fails: it may drop a record that has just arrived.
-        """
-        self.consumer.poll(0)  # calls error_cb, which calls that wait for an answer do not do
-        return self.hints[-1] if self.hints else None
 
 
 @dataclass
@@ -134,8 +125,7 @@ class ConsumerCache:
             cached.close_in_background()
             raise
         else:
-            # An assigned consumer would continue to fetch records that nobody reads.
-            cached.consumer.unassign()
+            cached.connection.unassign()
             with self._lock:
                 cached.in_use = False
                 cached.used_at = time.monotonic()
@@ -165,11 +155,11 @@ class ConsumerCache:
 
 
 def _make(cluster: str, config: Mapping[str, Any]) -> CachedConsumer:
-    hints: list[ConnectionProblem] = []
+    problems: list[ConnectionProblem] = []
 
     def on_error(error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
-            hints[:] = [ConnectionProblem.of(error)]
+            problems[:] = [ConnectionProblem.of(error)]
             STATISTICS.add(cluster, ClientCounts(errors=1))
 
     log.debug("opening a consumer of cluster %s", cluster)
@@ -178,7 +168,7 @@ def _make(cluster: str, config: Mapping[str, Any]) -> CachedConsumer:
         consumer = Consumer({**config, **callbacks}, logger=quiet_logger())
     except KafkaException as raised:
         raise client_creation_error(cluster, raised) from None
-    return CachedConsumer(cluster, consumer, hints)
+    return CachedConsumer(cluster, MessageConnection(cluster, consumer, problems))
 
 
 CONSUMERS = ConsumerCache()

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
-
-from confluent_kafka import Message
+from collections.abc import Mapping
 
 from dynamic_kafka.errors import ClusterError, DeadLetterError
 from dynamic_kafka.executor.read_task import DeadLetterTarget, ReadTask
+from dynamic_kafka.executor.rows import Record, Rows, UnreadableHeadersError
 from dynamic_kafka.kafka.topic_producer import NewRecord, TopicProducer
 from dynamic_kafka.wording import counted
 
@@ -32,8 +31,8 @@ class DeadLetters:
         self._task, self._target = task, target
         self._producer: TopicProducer | None = None
 
-    def write(self, refused: Sequence[tuple[Message, str]]) -> None:
-        """Write records, each with its cause, and wait until the brokers have them.
+    def write(self, rows: Rows, refused: Mapping[int, str]) -> None:
+        """Write some of the records, {index: cause}, and wait until the brokers have them.
 
         Raises:
             DeadLetterError: they cannot be written.
@@ -47,7 +46,7 @@ class DeadLetters:
                 properties = self._target.client.resolved_properties()
                 self._producer = TopicProducer(cluster, properties, topic, delivery_s=self._task.read_timeout_s)
                 self._producer.check_topic(self._target.kafka_id)
-            self._producer.deliver([dead_letter(message, cause, self._task) for message, cause in refused])
+            self._producer.deliver([dead_letter(_record(rows, at), cause, self._task) for at, cause in refused.items()])
         except ClusterError as error:
             # Without the code of the cluster's error: that would be taken for one of the cluster that is read.
             raise DeadLetterError(
@@ -62,33 +61,31 @@ class DeadLetters:
             self._producer.close_in_background()
 
 
-def dead_letter(message: Message, cause: str, task: ReadTask) -> NewRecord:
+def dead_letter(record: Record, cause: str, task: ReadTask) -> NewRecord:
     """Return the dead letter of a record: its value, a key that names the record, and the reason in headers.
 
     The key has the topic's id, too: a re-created topic has other records at the same offsets.
     """
-    split, offset = task.part.split, message.offset()
-    key, value, stamp = message.key(), message.value(), message.timestamp()
+    split = task.part.split
     facts = {
         "cluster": split.cluster,
         "topic": split.topic,
         "partition": str(split.partition),
-        "offset": str(offset),
+        "offset": str(record.offset),
         "cause": cause[:MAX_CAUSE],
         **({"topicId": task.topic_id} if task.topic_id is not None else {}),
-        **({"timestamp": str(stamp[1])} if stamp[0] else {}),
+        **({"timestamp": str(record.timestamp)} if record.timestamp != -1 else {}),
     }
     headers: list[tuple[str, bytes | None]] = [(name, text.encode()) for name, text in facts.items()]
-    if key is not None:
-        headers.append(("key", _bytes(key)))
+    if record.key is not None:
+        headers.append(("key", record.key))
+    headers += [(ORIGINAL + name, content) for name, content in record.headers]
+    identity = json.dumps([*split, record.offset, task.topic_id], separators=(",", ":"))
+    return NewRecord(identity.encode(), record.value or b"", headers)
+
+
+def _record(rows: Rows, at: int) -> Record:
     try:
-        own: list[tuple[str, bytes | None]] = message.headers() or []  # type: ignore[assignment]  # a wider stub
-    except (SystemError, UnicodeDecodeError):  # a header's key is not UTF-8; see `columns`
-        own = []
-    headers += [(ORIGINAL + name, content) for name, content in own]
-    identity = json.dumps([*split, offset, task.topic_id], separators=(",", ":"))
-    return NewRecord(identity.encode(), _bytes(value or b""), headers)
-
-
-def _bytes(value: str | bytes) -> bytes:
-    return value if isinstance(value, bytes) else value.encode()
+        return rows.record(at)
+    except UnreadableHeadersError:
+        return rows.record(at, headers=False)

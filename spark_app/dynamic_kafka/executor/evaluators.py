@@ -5,45 +5,21 @@ Runs on executors. `evaluation` loads them, and `record_evaluation` applies them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from confluent_kafka import Message
 
 from dynamic_kafka.errors import RecordEvaluationError
+from dynamic_kafka.executor.rows import Record, Rows, UnreadableHeadersError
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.user_code import error_text
-
-Headers = tuple[tuple[str, bytes | None], ...]
 
 EVALUATOR, DESERIALIZER = "recordEvaluator", "recordDeserializer"
 _BOOLEANS = ("bool", "bool_")
 """The names of Python's and NumPy's boolean types. Anything else, such as None, would silently never end a split."""
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One record as Kafka has it: what a record evaluator gets without a deserialiser, and what a deserialiser gets.
-
-    Attributes:
-        timestamp: milliseconds since the epoch; -1 if the record has none.
-        cluster: the user's id of the cluster.
-        stream: the id of the stream.
-        headers: (key, value) of each header, in their order.
-    """
-
-    key: bytes | None
-    value: bytes | None
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    cluster: str
-    stream: str
-    headers: Headers = ()
 
 
 class RecordEvaluator:
@@ -95,17 +71,16 @@ class Evaluator:
 
     def first_end(
         self,
-        messages: Sequence[Message],
+        rows: Rows,
         batch: pa.RecordBatch,
         split: Split,
-        stream: str,
         refused: dict[int, str] | None = None,
     ) -> int | None:
         """Return the index of the first record that ends the split, None if there is none.
 
         Args:
-            messages: records of the split, in their order.
-            batch: the same as rows.
+            rows: records of the split, in their order.
+            batch: the same as one batch.
             refused: gets {index: cause} of the records before it that the deserialiser refuses; without it they are
                 an error.
 
@@ -114,7 +89,7 @@ class Evaluator:
         """
         if self.mask is not None:
             return self._first_of_mask(batch, split)
-        return next((at for at in range(len(messages)) if self._ends(messages[at], split, stream, at, refused)), None)
+        return next((at for at in range(len(rows)) if self._ends(rows, at, split, refused)), None)
 
     def _first_of_mask(self, batch: pa.RecordBatch, split: Split) -> int | None:
         offsets = batch.column("offset")
@@ -131,16 +106,16 @@ class Evaluator:
         first: int = pc.index(answer, True).as_py()
         return first if first >= 0 else None
 
-    def _ends(self, message: Message, split: Split, stream: str, at: int, refused: dict[int, str] | None) -> bool:
-        where = f"the record at offset {message.offset()} of {split}"
+    def _ends(self, rows: Rows, at: int, split: Split, refused: dict[int, str] | None) -> bool:
         seen: Any = None
         if self.deserialize is None:
-            seen = _record(message, split, stream)
-        elif message.value() is not None:
+            seen = _record(rows, at, split)
+        elif rows.has_value(at):
             try:
-                seen = self.deserialize(_record(message, split, stream))
+                seen = self.deserialize(_record(rows, at, split))
             except Exception as error:
                 if refused is None:
+                    where = _where(rows, at, split)
                     raise self._failure(DESERIALIZER, self.deserializer_name, where, error) from None
                 refused[at] = error_text(error)
                 return False
@@ -151,7 +126,7 @@ class Evaluator:
             if type(answer).__name__ not in _BOOLEANS:
                 raise TypeError(f"it returns {type(answer).__name__}, not True or False")
         except Exception as error:
-            raise self._failure(EVALUATOR, self.name, where, error) from None
+            raise self._failure(EVALUATOR, self.name, _where(rows, at, split), error) from None
         return bool(answer)
 
     def _failure(self, what: str, name: str, where: str, error: Exception) -> RecordEvaluationError:
@@ -165,24 +140,15 @@ class Evaluator:
         )
 
 
-def _record(message: Message, split: Split, stream: str) -> Record:
-    kind, stamp = message.timestamp()
+def _where(rows: Rows, at: int, split: Split) -> str:
+    return f"the record at offset {rows.offset(at)} of {split}"
+
+
+def _record(rows: Rows, at: int, split: Split) -> Record:
     try:
-        headers: Headers = tuple(message.headers() or ())  # type: ignore[arg-type]  # a wider stub
-    except (SystemError, UnicodeDecodeError) as raised:  # see `columns`
+        return rows.record(at)
+    except UnreadableHeadersError as error:
         raise RecordEvaluationError(
-            f"the record evaluator cannot get the record at offset {message.offset()} of {split}: the key of one of its"
-            " headers is not UTF-8. Define end_of_stream_mask, which sees no headers with includeHeaders=false"
-        ) from raised
-    offset: int = message.offset()  # type: ignore[assignment]  # None only in messages that are produced
-    return Record(
-        message.key(),
-        message.value(),
-        split.topic,
-        split.partition,
-        offset,
-        stamp if kind else -1,
-        split.cluster,
-        stream,
-        headers,
-    )
+            f"the record evaluator cannot get {_where(rows, at, split)}: the key of one of its headers is not UTF-8."
+            " Define end_of_stream_mask, which sees no headers with includeHeaders=false"
+        ) from error

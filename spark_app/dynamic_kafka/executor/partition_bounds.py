@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaException
 
 from dynamic_kafka.errors import ClusterError, ClusterUnreachableError
 from dynamic_kafka.executor.consumer_cache import CachedConsumer
@@ -27,12 +27,10 @@ def first_offset(task: ReadTask, cached: CachedConsumer) -> int:
     """
     split = task.part.split
     try:
-        low, _ = cached.consumer.get_watermark_offsets(
-            TopicPartition(split.topic, split.partition), timeout=task.read_timeout_s
-        )
+        return cached.connection.first_offset(split, task.read_timeout_s)
     except KafkaException as raised:
-        raise translate(split.cluster, f"ask for the first offset of {split}", raised, cached.hint) from None
-    return int(low)
+        problem = cached.connection.problem
+        raise translate(split.cluster, f"ask for the first offset of {split}", raised, problem) from None
 
 
 def end_offset(task: ReadTask, timeout_s: float = LONGEST_CALL_S) -> int:

@@ -3,7 +3,7 @@
 Runs on executors, once in each Spark task: the classes of `spark` call `read_range`. The interface is small (`ReadTask`
 in, `RecordBatch`es out), so that another engine can replace this one. `_RangeReader.fetched` is the main loop:
 
-- Messages: `fetch` takes them from the client, `accept` selects the records of the range, `handle` acts on errors.
+- Records: the `Connection` collects those of the range and keeps them until a batch is full, `handle` acts on errors.
 - Start: `assign` sets the position; with a leader epoch it needs a seek, which the client may refuse for a while.
 - Trouble: `check_gap` and `stopped_ranges` find out why records are missing; `skip_loss` fails or moves on.
 
@@ -19,17 +19,19 @@ import time
 from collections.abc import Iterator
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException
 
 from dynamic_kafka.errors import DataLossError
 from dynamic_kafka.executor.client_statistics import INTERVAL_MS
 from dynamic_kafka.executor.cluster_identity import NoBrokersError, check_identity
-from dynamic_kafka.executor.columns import arrow_schema, to_batch
+from dynamic_kafka.executor.columns import arrow_schema
+from dynamic_kafka.executor.connection import Wanted
 from dynamic_kafka.executor.consumer_cache import CONSUMERS, CachedConsumer
 from dynamic_kafka.executor.evaluation import Evaluation
 from dynamic_kafka.executor.partition_bounds import end_offset, first_offset
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.executor.record_evaluation import StopSearch, begin
+from dynamic_kafka.executor.rows import Rows
 from dynamic_kafka.executor.stopped_ranges import explain_stop, failure, gone
 from dynamic_kafka.executor.topic_identity import of_planned_topic
 from dynamic_kafka.kafka.config import config_digest
@@ -43,7 +45,7 @@ MAX_ROWS = 10_000
 MAX_BYTES = 8 << 20
 """Bytes of keys and values that end an Arrow batch before it has `MAX_ROWS`: large records must not fill the memory."""
 FIRST_FETCH = 64
-"""Messages to fetch while their mean size is unknown."""
+"""Records to fetch while their mean size is unknown."""
 POLL_S = 0.5
 """Longest wait in one call, so that a killed task ends soon."""
 MISSING_CODES = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC)
@@ -107,9 +109,7 @@ class _RangeReader:
 
     def __init__(self, task: ReadTask, cached: CachedConsumer) -> None:
         self.task, self.cached = task, cached
-        self.consumer: Consumer = cached.consumer
         self.position = self.client_position = task.part.start
-        self.end_epoch = task.part.end_epoch
         self.schema = arrow_schema(task.include_headers)
         self.deadline = time.monotonic() + task.read_timeout_s
         self.mean_bytes = MAX_BYTES / FIRST_FETCH
@@ -117,81 +117,63 @@ class _RangeReader:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the records of the range in batches of rows."""
-        for messages in self.fetched():
-            batch = to_batch(messages, self.schema, self.task.part.split, self.task.stream)
-            del messages  # or they would stay in memory while the next ones are fetched
+        for rows in self.fetched():
+            batch = rows.batch(self.schema)
+            del rows  # or they would stay in memory while the next ones are fetched
             yield batch
 
-    def fetched(self) -> Iterator[list[Message]]:
-        """Yield the records of the range in lists; one is full with `MAX_ROWS` or `MAX_BYTES`."""
-        self.assign(self.position, self.task.part.epoch)
-        taken: list[Message] = []
-        size = 0
-        while self.position < self.task.part.end:
+    def fetched(self) -> Iterator[Rows]:
+        """Yield the records of the range; a yield is full with `MAX_ROWS` or `MAX_BYTES`."""
+        part, connection = self.task.part, self.cached.connection
+        self.assign(self.position, part.epoch)
+        rows = size = 0
+        while self.position < part.end:
             before = self.position
-            arrived = self.accept(self.fetch(MAX_ROWS - len(taken), MAX_BYTES - size))
+            rows, size = self.fetch(MAX_ROWS - rows, MAX_BYTES - size)
             if self.position > before or self.client_advanced():
                 self.deadline = time.monotonic() + self.task.read_timeout_s
             elif time.monotonic() > self.deadline:
                 self.give_up()  # messages with an error are no progress
-            taken.extend(arrived)
-            size += sum(map(len, arrived))
-            if len(taken) >= MAX_ROWS or size >= MAX_BYTES:
-                self.mean_bytes = max(1.0, size / len(taken))
-                yield taken
+            if rows >= MAX_ROWS or size >= MAX_BYTES:
+                self.mean_bytes = max(1.0, size / rows)
+                yield connection.take(part.split, self.task.stream)
                 # Spark's time for this batch does not count against the cluster.
                 self.deadline = time.monotonic() + self.task.read_timeout_s
-                taken, size = [], 0
-        if taken:
-            yield taken
+                rows = size = 0
+        if rows:
+            yield connection.take(part.split, self.task.stream)
 
-    def fetch(self, rows: int, room: int) -> list[Message]:
-        """Wait for one message, then take those that have arrived already.
+    def fetch(self, rows: int, size: int) -> tuple[int, int]:
+        """Advance by the records that arrive, and act on the notice behind them.
 
-        `consume(n)` with a timeout would wait for n messages, although the range may have fewer. Hence the wait is in
-        `poll`, and `consume` never waits.
+        Args:
+            rows, size: the room for records, and for bytes.
+
+        Returns:
+            The records that the connection holds now, and their bytes.
         """
-        first = self.consumer.poll(min(POLL_S, self.task.read_timeout_s))
-        if first is None:
-            return []
-        if first.error() is not None:
-            return [first]
-        # Large first messages lower the number at once, before the mean size is known.
-        mean_bytes = max(self.mean_bytes, len(first))
-        more = min(rows, self.task.part.end - self.position, int(room / mean_bytes) + 1) - 1
-        return [first, *self.consumer.consume(more, 0)] if more > 0 else [first]
+        wanted = Wanted(self.position, self.task.part.end, self.task.part.end_epoch, rows, size, self.mean_bytes)
+        fetched = self.cached.connection.fetch(wanted, min(POLL_S, self.task.read_timeout_s))
+        if fetched.first is not None:
+            if fetched.first > self.position == self.task.part.start:
+                self.check_gap(fetched.first)
+            self.position = fetched.position
+        notice = fetched.notice
+        if notice is not None and notice.error is not None:
+            self.handle(notice.error, notice.offset)
+        elif notice is not None:
+            self.skip_loss(f"the log was truncated: offset {notice.offset} is of a later leader", nothing_left=True)
+        return fetched.rows, fetched.size
 
-    def accept(self, messages: list[Message]) -> list[Message]:
-        """Advance by these messages, in order; return the records of this range among them."""
-        accepted = []
-        end = self.task.part.end
-        for message in messages:
-            error = message.error()
-            if error is not None:
-                self.handle(error, message)
-                continue
-            offset: int = message.offset()  # type: ignore[assignment]  # None only in messages that are produced
-            if offset < self.position or self.position >= end:
-                continue  # fetched before a seek, or behind the range
-            if self.end_epoch >= 0 and (message.leader_epoch() or 0) > self.end_epoch and offset < end:
-                self.skip_loss(f"the log was truncated: offset {offset} is of a later leader", nothing_left=True)
-                continue
-            if offset > self.position == self.task.part.start:
-                self.check_gap(offset)
-            self.position = offset + 1
-            if offset < end:
-                accepted.append(message)
-        return accepted
-
-    def handle(self, error: KafkaError, message: Message) -> None:
-        """Act on a message with an error: the end of the partition, a loss, or a failure.
+    def handle(self, error: KafkaError, offset: int) -> None:
+        """Act on an error: the end of the partition at this offset, a loss, or a failure.
 
         A cluster that does not answer, or whose leader is moving, gets until the deadline.
         """
         code = error.code()
         if code == KafkaError._PARTITION_EOF:
             # The end as this isolation level sees it. All records before it have arrived; the rest are gaps.
-            self.log_end = message.offset() or 0
+            self.log_end = offset
             self.position = max(self.position, self.log_end)
         elif code in LOSS_CODES:
             at = truncated_at(error)
@@ -208,54 +190,47 @@ class _RangeReader:
 
         It advances with the end of each transaction, but not with the records inside an aborted one.
         """
-        split = self.task.part.split
-        [current] = self.consumer.position([TopicPartition(split.topic, split.partition)])
-        advanced = current.offset > self.client_position
-        self.client_position = max(self.client_position, current.offset)
+        current = self.cached.connection.position(self.task.part.split)
+        advanced = current > self.client_position
+        self.client_position = max(self.client_position, current)
         return advanced
 
     def assign(self, offset: int, epoch: int) -> None:
         """Start reading at an offset; with a leader epoch (not -1), check first that the log was not truncated."""
-        split = self.task.part.split
-        start = TopicPartition(split.topic, split.partition, offset)
-        if epoch < 0:
-            self.consumer.assign([start])
-            return
+        self.cached.connection.assign(self.task.part.split, offset, epoch)
         # With an epoch, the client first asks the broker whether the log was truncated below the offset. If it has the
         # partition's leader already, it asks only for a seek, not for an assignment. Hence the seek.
-        start = TopicPartition(split.topic, split.partition, offset, "", epoch)
-        self.consumer.assign([start])
-        while not self.seek(start):
+        while epoch >= 0 and not self.seek(offset, epoch):
             pass
 
-    def seek(self, start: TopicPartition) -> bool:
+    def seek(self, offset: int, epoch: int) -> bool:
         """Seek once; return whether the position is settled.
 
         The client refuses a seek until its own threads have processed the assignment.
         """
         try:
-            self.consumer.seek(start)
+            self.cached.connection.seek(self.task.part.split, offset, epoch)
         except KafkaException as raised:
             code = raised.args[0].code()
             if code not in (KafkaError._STATE, KafkaError._PREV_IN_PROGRESS):
                 raise failure(self.task, raised) from None
             if time.monotonic() <= self.deadline:
-                return self.is_settled_without_seek(start)
+                return self.is_settled_without_seek(offset)
             self.give_up()
         return True
 
-    def is_settled_without_seek(self, start: TopicPartition) -> bool:
+    def is_settled_without_seek(self, offset: int) -> bool:
         """Pause, and return whether the assignment alone has found the offset missing.
 
         On a slow machine the assignment fetches records before the client accepts a seek. The records arrive again
         after the seek. But if the offset is missing, the client stops reading and never accepts a seek.
         """
-        message = self.consumer.poll(SEEK_PAUSE_S)
-        error = message.error() if message is not None else None
-        if message is None or error is None or error.code() == KafkaError._PARTITION_EOF:
+        notice = self.cached.connection.skip(SEEK_PAUSE_S)
+        error = notice.error if notice is not None else None
+        if notice is None or error is None or error.code() == KafkaError._PARTITION_EOF:
             return False
-        self.handle(error, message)
-        return error.code() in LOSS_CODES or self.position != start.offset
+        self.handle(error, notice.offset)
+        return error.code() in LOSS_CODES or self.position != offset
 
     def check_gap(self, offset: int) -> None:
         """Check a first record behind the start: compaction and transactions leave gaps, but expiry is a loss."""

@@ -19,14 +19,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import pyarrow as pa
-from confluent_kafka import Message
 
 from dynamic_kafka.errors import OptionError, RecordEvaluationError
-from dynamic_kafka.executor.columns import to_batch
 from dynamic_kafka.executor.dead_letters import DeadLetters
 from dynamic_kafka.executor.evaluation import Evaluation
 from dynamic_kafka.executor.evaluators import Evaluator
 from dynamic_kafka.executor.read_task import ReadTask
+from dynamic_kafka.executor.rows import Rows
 
 
 class StopSearch:
@@ -41,24 +40,24 @@ class StopSearch:
         self._dead_letters = DeadLetters(task, task.dead_letters) if task.dead_letters is not None else None
         self.found: int | None = None
 
-    def batches(self, fetched: Iterable[list[Message]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def batches(self, fetched: Iterable[Rows], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield the records before the stop record, in batches, without those that are dead letters.
 
         Raises as `Evaluator.first_end` and `DeadLetters.write`.
         """
-        split, stream = self._task.part.split, self._task.stream
+        split = self._task.part.split
         try:
-            for messages in fetched:
-                batch = to_batch(messages, schema, split, stream)
+            for rows in fetched:
+                batch = rows.batch(schema)
                 refused: dict[int, str] | None = None if self._dead_letters is None else {}
-                end = self._evaluator.first_end(messages, batch, split, stream, refused)
+                end = self._evaluator.first_end(rows, batch, split, refused)
                 if end is not None:
-                    self.found = messages[end].offset()
+                    self.found = rows.offset(end)
                     batch = batch.slice(0, end)
                 if self._dead_letters is not None and refused:
-                    self._dead_letters.write([(messages[at], cause) for at, cause in refused.items()])
+                    self._dead_letters.write(rows, refused)
                     batch = batch.filter(pa.array([at not in refused for at in range(len(batch))]))
-                del messages  # or they would stay in memory while the next ones are fetched
+                del rows  # or they would stay in memory while the next ones are fetched
                 if len(batch):
                     yield batch
                 if end is not None:

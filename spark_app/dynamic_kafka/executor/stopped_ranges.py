@@ -64,7 +64,7 @@ def explain_stop(task: ReadTask, cached: CachedConsumer, position: int, log_end:
         if end is not None and end < task.part.end:
             return Loss(f"the log ends at {end}", nothing_left=False)
         # The records exist, but are not visible yet: behind an open transaction, or the leader is catching up.
-    problem = cached.hint
+    problem = cached.connection.problem
     if problem is not None and problem.refusal:
         raise failure(task, TimeoutError("no record in time"), problem)
     # The client reports a refused fetch once. A seek that follows drops the report.
@@ -86,9 +86,7 @@ def failure(task: ReadTask, raised: BaseException, problem: ConnectionProblem | 
 
 def _lists(task: ReadTask, cached: CachedConsumer, timeout_s: float) -> bool | None:
     """Return whether the cluster's own list has the partition, None if it does not answer."""
-    split = task.part.split
     try:
-        listed = cached.consumer.list_topics(timeout=timeout_s).topics.get(split.topic)
+        return cached.connection.lists(task.part.split, timeout_s)
     except KafkaException:
         return None
-    return listed is not None and (listed.error is not None or split.partition in listed.partitions)

@@ -78,7 +78,7 @@ def test_a_timeout_names_the_missing_right(
 ) -> None:
     allow(checked, "alice", "DESCRIBE", TOPIC, orders)
     # The client reports the refused fetch once, and a seek that comes after it drops the report
-    monkeypatch.setattr(_RangeReader, "handle", lambda self, error, message: None)
+    monkeypatch.setattr(_RangeReader, "handle", lambda self, error, offset: None)
 
     with query(options(checked, orders, tmp_path)) as reading:
         assert reading.plan()

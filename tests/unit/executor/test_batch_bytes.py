@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from itertools import count
 from typing import Any
 
 import pytest
 
-from dynamic_kafka.executor.range_reader import FIRST_FETCH, MAX_BYTES, MAX_ROWS, _RangeReader
+from dynamic_kafka.executor.connection import Wanted
+from dynamic_kafka.executor.message_connection import MessageConnection
+from dynamic_kafka.executor.range_reader import FIRST_FETCH, MAX_BYTES, MAX_ROWS
 
 
 class Message:
-    def __init__(self, size: int) -> None:
-        self.size = size
+    def __init__(self, size: int, offset: int) -> None:
+        self.size, self.at = size, offset
 
     def __len__(self) -> int:
         return self.size
+
+    def offset(self) -> int:
+        return self.at
 
     def error(self) -> None:
         return None
@@ -25,19 +30,18 @@ class Client:
     """A client that has fetched everything already, as with a fast broker."""
 
     def __init__(self, size: int) -> None:
-        self.size = size
+        self.size, self.offsets = size, count()
 
     def poll(self, _: float) -> Message:
-        return Message(self.size)
+        return Message(self.size, next(self.offsets))
 
-    def consume(self, count: int, _: float) -> list[Message]:
-        return [Message(self.size) for _ in range(count)]
+    def consume(self, number: int, _: float) -> list[Message]:
+        return [self.poll(0) for _ in range(number)]
 
 
 @pytest.mark.parametrize(("size", "most"), [(1_000_000, 9), (3_000_000, 3), (20_000_000, 1), (100, FIRST_FETCH + 1)])
 def test_the_first_fetch_fits_into_one_batch(size: int, most: int) -> None:
-    reader: Any = _RangeReader.__new__(_RangeReader)
-    reader.task = SimpleNamespace(read_timeout_s=1.0, part=SimpleNamespace(end=1_000_000))
-    reader.consumer, reader.position, reader.mean_bytes = Client(size), 0, MAX_BYTES / FIRST_FETCH
-    arrived = reader.fetch(MAX_ROWS, MAX_BYTES)
-    assert len(arrived) == most
+    client: Any = Client(size)
+    wanted = Wanted(0, 1_000_000, -1, MAX_ROWS, MAX_BYTES, MAX_BYTES / FIRST_FETCH)
+    fetched = MessageConnection("east", client, []).fetch(wanted, 1.0)
+    assert (fetched.rows, fetched.size, fetched.position) == (most, most * size, most)

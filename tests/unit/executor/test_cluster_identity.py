@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -15,23 +14,18 @@ from dynamic_kafka.kafka.config import ClusterClient
 from dynamic_kafka.planning.splits import Split, SplitRange
 
 
-@dataclass
-class Answer:
-    """The answer of `Consumer.list_topics`."""
-
-    cluster_id: str = "the-cluster"
-    brokers: dict[int, str] = field(default_factory=lambda: {1: "broker"})
-
-
 class Brokers:
-    """The consumer of a cluster; it notes the topics that it is asked about."""
+    """The connection to a cluster; it notes the topics that it is asked about."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def list_topics(self, topic: str, timeout: float) -> Answer:
+    def identify(self, topic: str, timeout_s: float) -> tuple[str, bool]:
         self.asked.append(topic)
-        return Answer()
+        return "the-cluster", True
+
+    def forget_problem(self) -> None:
+        pass
 
 
 def check(cached: CachedConsumer, topic: str) -> None:
@@ -46,7 +40,7 @@ def test_each_topic_is_asked_about_before_its_ranges(monkeypatch: pytest.MonkeyP
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     brokers: Any = Brokers()
-    cached = CachedConsumer("east", brokers, [])
+    cached = CachedConsumer("east", brokers)
     for topic in ("orders", "orders", "refunds", "orders"):
         check(cached, topic)
     assert brokers.asked == ["orders", "refunds"]

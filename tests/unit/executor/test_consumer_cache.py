@@ -44,7 +44,7 @@ class Worker:
             pass
 
     def open(self) -> list[str]:
-        return [cached.consumer.name for cached in self.cache._by_key.values()]  # type: ignore[attr-defined]
+        return [cached.connection.consumer.name for cached in self.cache._by_key.values()]  # type: ignore[attr-defined]
 
 
 @pytest.fixture

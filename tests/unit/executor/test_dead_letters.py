@@ -13,8 +13,9 @@ from dynamic_kafka.app.exit_codes import ExitCode, code_of, code_of_text
 from dynamic_kafka.errors import ClusterUnreachableError, DeadLetterError, ErrorCode
 from dynamic_kafka.executor import dead_letters
 from dynamic_kafka.executor.columns import arrow_schema
-from dynamic_kafka.executor.dead_letters import dead_letter
+from dynamic_kafka.executor.dead_letters import DeadLetters, dead_letter
 from dynamic_kafka.executor.evaluators import Evaluator
+from dynamic_kafka.executor.message_connection import MessageRows
 from dynamic_kafka.executor.read_task import DeadLetterTarget, ReadTask
 from dynamic_kafka.executor.record_evaluation import StopSearch, begin
 from dynamic_kafka.kafka.config import ClusterClient
@@ -74,6 +75,10 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
     return made
 
 
+def rows(*messages: Any) -> MessageRows:
+    return MessageRows(messages, TASK.part.split, "shop")
+
+
 def offset_in(record: NewRecord) -> int:
     return int(json.loads(record.key)[3])
 
@@ -85,11 +90,11 @@ def read(topic: Topic, *lists: Sequence[bytes | None], end: str | None = None) -
     )
     if end is None:
         evaluator = replace(evaluator, is_end=None)
-    offsets, messages = iter(range(40, 99)), []
+    offsets, fetched = iter(range(40, 99)), []
     for values in lists:
-        messages.append([Message(next(offsets), value) for value in values])
+        fetched.append(rows(*(Message(next(offsets), value) for value in values)))
     found = []
-    for batch in StopSearch(TASK, evaluator).batches(messages, arrow_schema(include_headers=False)):  # type: ignore[arg-type]
+    for batch in StopSearch(TASK, evaluator).batches(fetched, arrow_schema(include_headers=False)):
         found += batch.column("offset").to_pylist()
         topic.written_before.append([offset_in(record) for record in topic.records])
     return found
@@ -143,8 +148,8 @@ def test_a_known_stop_record_still_leaves_the_deserialiser() -> None:
 
 
 def test_a_dead_letter_names_its_record_and_cause() -> None:
-    message: Any = Message(42, b"x", headers=[("trace", b"7"), ("cause", None)], stamp=(1, 1700))
-    found = dead_letter(message, "ValueError: no JSON", TASK)
+    message = Message(42, b"x", headers=[("trace", b"7"), ("cause", None)], stamp=(1, 1700))
+    found = dead_letter(rows(message).record(0), "ValueError: no JSON", TASK)
     assert found.key == b'["east","orders",3,42,"id1"]'
     assert found.value == b"x"
     assert found.headers == [
@@ -161,7 +166,10 @@ def test_a_dead_letter_names_its_record_and_cause() -> None:
     ]
 
 
-def test_headers_that_cannot_be_shown_are_left_out() -> None:
-    message: Any = Message(42, b"x", headers=UnicodeDecodeError("utf-8", b"\xff", 0, 1, "no"), stamp=(0, -1))
-    names = [name for name, _ in dead_letter(message, "c" * 5000, replace(TASK, topic_id=None)).headers]
-    assert names == ["cluster", "topic", "partition", "offset", "cause", "key"]
+def test_headers_that_cannot_be_shown_are_left_out(topic: Topic) -> None:
+    message = Message(42, b"x", headers=UnicodeDecodeError("utf-8", b"\xff", 0, 1, "no"), stamp=(0, -1))
+    DeadLetters(replace(TASK, topic_id=None), DeadLetterTarget(HOME, "dead", "K1")).write(
+        rows(message), {0: "c" * 5000}
+    )
+    [letter] = topic.records
+    assert [name for name, _ in letter.headers] == ["cluster", "topic", "partition", "offset", "cause", "key"]

@@ -13,9 +13,11 @@ import pyarrow.compute as pc
 import pytest
 
 from dynamic_kafka.errors import OptionError, RecordEvaluationError
-from dynamic_kafka.executor.columns import arrow_schema, to_batch
+from dynamic_kafka.executor.columns import arrow_schema
 from dynamic_kafka.executor.evaluation import Evaluation, pickled, pickled_from_folder
-from dynamic_kafka.executor.evaluators import Record, RecordEvaluator
+from dynamic_kafka.executor.evaluators import RecordEvaluator
+from dynamic_kafka.executor.message_connection import MessageRows
+from dynamic_kafka.executor.rows import Record
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning.splits import Split
 
@@ -56,8 +58,8 @@ def first(evaluator: object, *values: bytes | None, deserializer: str | None = N
     options = parse_options(OPTIONS | given, mode="streaming")
     found = pickle.loads(pickle.dumps(Evaluation.of(options, pickled({"mine": evaluator}))))
     messages: Any = [Message(40 + at, value, **more) for at, value in enumerate(values)]
-    batch = to_batch(messages, arrow_schema(include_headers=False), SPLIT, "shop")
-    index: int | None = found.load().first_end(messages, batch, SPLIT, "shop")
+    rows = MessageRows(messages, SPLIT, "shop")
+    index: int | None = found.load().first_end(rows, rows.batch(arrow_schema(include_headers=False)), SPLIT)
     return index
 
 
@@ -263,8 +265,8 @@ def test_a_class_gets_its_own_options() -> None:
     found = named(f"{HERE}:ArrowMask", **{"recordEvaluator.word": "stop"})
     messages: Any = [Message(0, b"end"), Message(1, b"stop")]
     assert found is not None
-    batch = to_batch(messages, arrow_schema(include_headers=False), SPLIT, "shop")
-    assert found.load().first_end(messages, batch, SPLIT, "shop") == 1
+    rows = MessageRows(messages, SPLIT, "shop")
+    assert found.load().first_end(rows, rows.batch(arrow_schema(include_headers=False)), SPLIT) == 1
 
 
 @pytest.mark.parametrize(("name", "evaluator"), [("a name", is_end), ("x", 5), ("x", Nothing), ("m:f", is_end)])
@@ -291,6 +293,7 @@ def test_a_module_beside_the_application_travels_with_its_code(tmp_path: Any, mo
     monkeypatch.undo()
     monkeypatch.delitem(sys.modules, "shop_rules")
     messages: Any = [Message(40, b""), Message(41, b"")]
-    batch = to_batch(messages, arrow_schema(include_headers=False), SPLIT, "shop")
+    rows = MessageRows(messages, SPLIT, "shop")
     assert found is not None
-    assert pickle.loads(pickle.dumps(found)).load().first_end(messages, batch, SPLIT, "shop") == 1
+    loaded = pickle.loads(pickle.dumps(found)).load()
+    assert loaded.first_end(rows, rows.batch(arrow_schema(include_headers=False)), SPLIT) == 1

@@ -14,8 +14,10 @@ from dynamic_kafka.errors import DynamicKafkaError, OptionError, RecordEvaluatio
 from dynamic_kafka.executor import read_task
 from dynamic_kafka.executor.columns import arrow_schema
 from dynamic_kafka.executor.evaluators import Evaluator
+from dynamic_kafka.executor.message_connection import MessageRows
 from dynamic_kafka.executor.read_task import BatchReports, ReadTask
 from dynamic_kafka.executor.record_evaluation import StopSearch, begin
+from dynamic_kafka.executor.rows import Rows
 from dynamic_kafka.executor.state_folder import STOP_RECORD, StateFolder
 from dynamic_kafka.planning.splits import Split, SplitRange
 from tests.unit.executor.test_evaluators import Message
@@ -57,10 +59,10 @@ def task(tmp_path: Path) -> ReadTask:
     )
 
 
-def fetched(task: ReadTask, rows: int) -> Iterator[list[Any]]:
-    """The records of a range, in lists of so many."""
-    records = [Message(offset, b"v") for offset in range(task.part.start, task.part.end)]
-    yield from (records[at : at + rows] for at in range(0, len(records), rows))
+def fetched(task: ReadTask, rows: int) -> Iterator[Rows]:
+    """The records of a range, so many at a time."""
+    records: Any = [Message(offset, b"v") for offset in range(task.part.start, task.part.end)]
+    yield from (MessageRows(records[at : at + rows], SPLIT, "s") for at in range(0, len(records), rows))
 
 
 def attempt(task: ReadTask, end: int | None, *, rows: int = 2) -> list[int]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from dynamic_kafka.errors import DataLossError
 from dynamic_kafka.executor import range_reader as module
+from dynamic_kafka.executor.consumer_cache import CachedConsumer
+from dynamic_kafka.executor.message_connection import MessageConnection
 from dynamic_kafka.executor.range_reader import _RangeReader
 from dynamic_kafka.planning.splits import Split, SplitRange
 
@@ -57,8 +59,8 @@ def reader(client: Client, *, fail_on_data_loss: bool = True) -> Any:
     made: Any = _RangeReader.__new__(_RangeReader)
     part = SplitRange(Split("east", "orders", 0), 5, 11)
     made.task = SimpleNamespace(part=part, read_timeout_s=60.0, fail_on_data_loss=fail_on_data_loss)
-    made.consumer, made.position, made.deadline, made.log_end = client, 5, float("inf"), None
-    made.cached = None
+    made.position, made.deadline, made.log_end = 5, float("inf"), None
+    made.cached = CachedConsumer("east", MessageConnection("east", cast(Any, client), []))
     return made
 
 

@@ -34,7 +34,7 @@ class World:
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
         self.now, self.asked, self.made = 1000.0, 0, 0
-        self.cached = CachedConsumer("east", None, [])  # type: ignore[arg-type]
+        self.cached = CachedConsumer("east", None)  # type: ignore[arg-type]
 
     def read(self, task: ReadTask, *batches: Any) -> list[Any]:
         """Return what a range yields of these batches; an error among them is raised."""
