@@ -77,8 +77,6 @@ class Enumerator:
         self._last_batch_at: float | None = None
         self._latest = OffsetDocument()
 
-    # -- the calls that Spark makes ------------------------------------------------------------------------------
-
     def latest(self, start: Mapping[str, Any], *, unlimited: bool = False) -> Mapping[str, Any]:
         """Return the next offset document after `start`, or exactly `start` when there is nothing to do.
 
@@ -93,6 +91,8 @@ class Enumerator:
         self.replays.batch_ended(logged)
         with recorded_verdicts(self.state, logged.query):
             plan = self._plan(logged, unlimited)
+            if plan.document.over and (why := self.observer.newer_metadata()):
+                plan, self.status.waits_for = Plan(logged), why  # a later plan decides
             if plan.document is logged:
                 plan = self._before_the_end(plan, unlimited)
         self._latest = plan.document
@@ -110,6 +110,8 @@ class Enumerator:
         """Return the read tasks of the batch between two documents, planned just now or by an earlier run."""
         first, last = decode(start), decode(end)
         self._restore(last)
+        if last.over:
+            return []  # its clusters may be gone
         if self.group_check.group is not None and not self.replays.is_settled(first, last):
             # A restored backup usually has a pending batch, which would be delivered again before the first plan.
             self.group_check.check(last, self.observer.observe(last))
@@ -161,8 +163,6 @@ class Enumerator:
         """Stop, and wait a moment until a user's metadata service is closed: the process ends right after."""
         self.stop()
         self.observer.wait_closed()
-
-    # -- planning ------------------------------------------------------------------------------------------------
 
     def _absent_topics(self, topics: Topics, seen: Observation) -> Topics:
         probes = seen.probes if isinstance(seen, LiveObservation) else {}
@@ -253,11 +253,10 @@ class Enumerator:
         self._planned = planned = self.plan_once(self.plan_input(logged, observed, unlimited=unlimited), observed)
         self.observer.adopt(observed)
         for cluster, answer in observed.answers.items():
-            ends = self._topic_ends.setdefault(cluster, {})
-            ends.update({name: topic.latest for name, topic in answer.topics.items()})
+            self._topic_ends.setdefault(cluster, {}).update({name: seen.latest for name, seen in answer.topics.items()})
         self.group_check.check(logged, observed)
         self.status.note([*planned.notes, *new_notes(planned.reconciled.new)])
-        self.status.lag = planned.plan.left
+        self.status.lag, self.status.waits_for = planned.plan.left, planned.waits_for
         return planned.plan
 
     def plan_input(self, logged: OffsetDocument, observed: LiveObservation, *, unlimited: bool = False) -> PlanInput:
@@ -273,6 +272,7 @@ class Enumerator:
             state=self.replays.incarnation.state_id,
             read_before=frozenset(self.observer.read_before),
             new_revision=observed.new_revision,
+            newer_metadata=self.status.newer_metadata,
             topic_ends=self._topic_ends,
         )
 

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from dynamic_kafka.driver.single_cluster_service import SingleClusterService
-from dynamic_kafka.errors import DynamicKafkaError, MetadataUnavailableError, OptionError
+from dynamic_kafka.errors import DynamicKafkaError, MetadataError, MetadataUnavailableError, OptionError
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
+from dynamic_kafka.metadata.discovery_state import Discovered
 from dynamic_kafka.metadata.revision import AwaitedRevision
 from dynamic_kafka.metadata.services.file import FileMetadataService
 from dynamic_kafka.metadata.services.service import KafkaMetadataService, StaticMetadataService, load_class
@@ -19,6 +20,8 @@ from dynamic_kafka.metadata.subscriber import KafkaStreamSubscriber, StreamIdsSu
 from dynamic_kafka.options import NamedOptions, SourceOptions, StreamIds, StreamPattern
 from dynamic_kafka.user_code import error_text
 
+NEWER = "there is newer metadata, which a later plan takes"
+"""The reason why a query that would be over goes on."""
 T = TypeVar("T")
 
 
@@ -89,3 +92,19 @@ def make_discovery(options: SourceOptions, *, once: bool = False) -> MetadataDis
         awaited_revision=awaited,
         awaited_timeout_s=options.metadata_timeout_ms / 1000,
     )
+
+
+def newer_than(found: Discovered, options: SourceOptions) -> str:
+    """Look metadata up once, by a discovery of its own, and return why what was found is not the newest.
+
+    It is for runs that look metadata up only at their start. The text is empty if nothing has changed.
+    """
+    try:
+        discovery = make_discovery(options, once=True)
+        discovery.start(refuse_missing=False)
+    except MetadataError as error:
+        return f"the newest metadata is unknown: {error}"
+    try:
+        return "" if found.agrees_with(discovery.current()) else NEWER
+    finally:
+        discovery.stop()

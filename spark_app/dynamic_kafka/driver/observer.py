@@ -20,7 +20,7 @@ from dynamic_kafka.driver.cluster_clients import ClusterProbes, request_of
 from dynamic_kafka.driver.cluster_failures import as_one_error, servers_of, with_choices
 from dynamic_kafka.driver.grace import FIRST_GRACE_S, GRACE_S, grace_s
 from dynamic_kafka.driver.live_observation import LiveObservation
-from dynamic_kafka.driver.metadata_services import make_discovery
+from dynamic_kafka.driver.metadata_services import NEWER, make_discovery, newer_than
 from dynamic_kafka.driver.status import NO_ANSWER_YET, NOT_ACTIVE, PlanStatus
 from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, DynamicKafkaError, SecretWithheldError
 from dynamic_kafka.kafka.probe import ObservationRequest, collect_observations
@@ -28,7 +28,7 @@ from dynamic_kafka.metadata.discovery import MetadataDiscovery
 from dynamic_kafka.metadata.discovery_state import Discovered
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.metadata.revision import described
-from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
+from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.awaited import must_answer, never_read
 from dynamic_kafka.planning.checks import RevisionRejectedError
@@ -120,7 +120,7 @@ class Observer:
         # `Trigger.AvailableNow`, the next plan must ask for first offsets again.
         self._opened |= observed.answers.keys()
         self.read_before |= observed.answers.keys()
-        if self._planned is None or not _same(self._planned, observed.found):
+        if self._planned is None or not self._planned.agrees_with(observed.found):
             self._planned_before = self._planned
         self._planned = observed.found
         # Metadata is good once all clusters have answered. One may be down from the start: then the metadata with which
@@ -141,7 +141,7 @@ class Observer:
         if not self._is_new(self._found):
             return False
         planned = (found for found in (self._planned, self._planned_before) if found is not None)
-        keep = next((found for found in planned if not _same(found, self._found)), self._good)
+        keep = next((found for found in planned if not found.agrees_with(self._found)), self._good)
         self._discovery.reject(self._found, reason, keep=keep)
         self._planned, self._planned_before = keep, None
         self._rejected_at = time.monotonic()
@@ -155,6 +155,14 @@ class Observer:
         self._discovery.refresh()
         return True
 
+    def newer_metadata(self) -> str:
+        """Look metadata up now, and return why those in force are not the newest; empty if they are."""
+        found = self.in_force()
+        if self._discovery is None or self._frozen or not self.options.metadata_discovery_interval_ms:
+            return newer_than(found, self.options)
+        self._discovery.refresh()
+        return NEWER if not found.agrees_with(self.newest_metadata()) else self.status.newer_metadata
+
     def note_failures(self, failures: Mapping[str, DynamicKafkaError], observed: LiveObservation) -> bool:
         """Report failed clusters, as stalled or as never reached; return whether newer metadata came into force.
 
@@ -167,7 +175,7 @@ class Observer:
         inactive = self._no_longer_active(fatal)
         if fatal.keys() - inactive:
             raise self.explained({cluster: error for cluster, error in fatal.items() if cluster not in inactive})
-        if inactive and not _same(observed.found, self.newest_metadata()):
+        if inactive and not observed.found.agrees_with(self.newest_metadata()):
             return True
         causes = {c: f"{NOT_ACTIVE}; {error}" if c in inactive else str(error) for c, error in failures.items()}
         for new in failures.keys() & observed.never_read:
@@ -251,7 +259,7 @@ class Observer:
         unusable = {
             cluster: error
             for cluster, error in (broken if self.options.cluster_failure_policy == "fail" else withheld).items()
-            if cluster not in planned or _access(planned[cluster]) != _access(subscription.clusters[cluster])
+            if cluster not in planned or planned[cluster].access != subscription.clusters[cluster].access
         }
         if unusable:
             raise RevisionRejectedError(as_one_error(unusable))
@@ -289,12 +297,4 @@ class Observer:
         return answers, failures
 
     def _is_new(self, found: Discovered) -> bool:
-        return self._good is None or not _same(self._good, found)
-
-
-def _same(one: Discovered, other: Discovered) -> bool:
-    return one.subscription.fingerprint == other.subscription.fingerprint
-
-
-def _access(named: SubscribedCluster) -> tuple[Mapping[str, str], str | None]:
-    return named.properties, named.secret_folder
+        return self._good is None or not self._good.agrees_with(found)

@@ -63,6 +63,8 @@ class PlanStatus:
         revision: hash (or counter) of the metadata in force.
         lineage: lineage of that counter; empty for a hash.
         rejected: why the newest metadata is not in force, None if it is.
+        newer_metadata: why the newest metadata is not in force; empty if it is, or if what was rejected is older.
+        waits_for: why the query goes on although all its splits have reached their stop records.
         rejected_token: the rejected revision, `<lineage>/<counter>`, if known.
         missing: ids of subscribed streams that metadata does not name.
         metadata_failures: consecutive failed lookups of metadata.
@@ -75,6 +77,8 @@ class PlanStatus:
     revision: str = ""
     lineage: str = ""
     rejected: str | None = None
+    newer_metadata: str = ""
+    waits_for: str = ""
     missing: tuple[str, ...] = ()
     rejected_token: str = ""
     metadata_failures: int = 0
@@ -91,6 +95,12 @@ class PlanStatus:
         self.metadata_failures = status.consecutive_failures
         self.rejected, self.rejected_token = status.rejected, status.rejected_token
         self.missing = status.missing
+        older = Revision.parse(status.rejected_token)
+        self.newer_metadata = ""
+        if status.rejected and not (older is not None and older.is_older_than(revision)):
+            self.newer_metadata = f"newer metadata is rejected: {status.rejected}"
+        elif status.last_error:
+            self.newer_metadata = f"the newest metadata is unknown: {status.last_error}"
         self.revision = revision.hash if revision.counter is None else str(revision.counter)
         self.lineage = (revision.lineage or "") if revision.counter is not None else ""
 
@@ -169,15 +179,15 @@ class PlanStatus:
             summary["missingStreams"] = list(self.missing)
         if self.metadata_failures:
             summary["metadataFailures"] = self.metadata_failures
-        return summary | _ending(document, finished=finished)
+        return summary | self._ending(document, finished=finished)
 
-
-def _ending(document: OffsetDocument, *, finished: bool) -> dict[str, Any]:
-    if finished:
-        return {"finished": True}
-    if not has_stop_records(document):
-        return {}
-    return {"openSplits": [str(split) for split in islice(document.open_splits(), SHOWN_SPLITS)]}
+    def _ending(self, document: OffsetDocument, *, finished: bool) -> dict[str, Any]:
+        if finished:
+            return {"finished": True}
+        waits_for = {"waitsFor": self.waits_for} if self.waits_for else {}
+        if not has_stop_records(document):
+            return waits_for
+        return {"openSplits": [str(split) for split in islice(document.open_splits(), SHOWN_SPLITS)]} | waits_for
 
 
 def _words(text: str) -> str:

@@ -30,6 +30,10 @@ class Discovered:
     sequence: int
     missing: tuple[str, ...] = ()
 
+    def agrees_with(self, other: Discovered) -> bool:
+        """Return whether both name the same clusters and topics with the same properties."""
+        return self.subscription.fingerprint == other.subscription.fingerprint
+
 
 @dataclass(frozen=True)
 class DiscoveryStatus:

@@ -44,6 +44,11 @@ class SubscribedCluster:
     def bootstrap_servers(self) -> str:
         return self.properties["bootstrap.servers"]
 
+    @property
+    def access(self) -> tuple[Mapping[str, str], str | None]:
+        """Everything that a client needs to reach the cluster."""
+        return self.properties, self.secret_folder
+
 
 @dataclass(frozen=True)
 class Subscription:

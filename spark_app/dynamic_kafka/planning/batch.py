@@ -14,7 +14,7 @@ from dynamic_kafka.planning.acceptance import LossOutcome, judge_losses
 from dynamic_kafka.planning.checks import check_clusters, check_topics, void_acceptances
 from dynamic_kafka.planning.dataloss import DataLoss, epochs_to_check, find_data_loss, is_recreated
 from dynamic_kafka.planning.deleted_topics import confirm_absences, mark_deleted_topics
-from dynamic_kafka.planning.ending import is_over
+from dynamic_kafka.planning.ending import awaited_before_the_end, goes_on, has_read_all
 from dynamic_kafka.planning.integrity import TopicChange, check_integrity
 from dynamic_kafka.planning.observation import ClusterObservation, Note, observed_topic
 from dynamic_kafka.planning.plan import Plan, advance, open_splits
@@ -40,6 +40,7 @@ class Planned:
         losses: data losses; `refused` are those that no user accepted.
         warnings: {key: text} of conditions that last; None where a condition is over.
         changed: topics that would end the query for good, if the plan does not refuse losses.
+        waits_for: why the query goes on although all its splits have reached their stop records.
     """
 
     plan: Plan
@@ -52,6 +53,7 @@ class Planned:
     notes: tuple[Note, ...]
     warnings: Mapping[tuple[str, ...], str | None]
     changed: tuple[TopicChange, ...] = ()
+    waits_for: str = ""
 
 
 def plan_batch(given: PlanInput) -> Steps[Planned]:
@@ -98,8 +100,10 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
         # The stops of a re-created topic went with the old one: the same rules apply to the new topic.
         _, stops = yield from resolve_positions(given, replace(reconciled, document=ready, new={}))
         ready = open_splits(ready, {}, stops, answers)
-    if given.options.record_evaluator is not None or has_stop_records(ready):
-        ready = replace(ready, over=is_over(ready, wanted, answers))
+    waits_for = ""
+    if (given.options.record_evaluator is not None or has_stop_records(ready)) and has_read_all(ready):
+        waits_for = awaited_before_the_end(ready, wanted, answers, given.newer_metadata)
+        ready = replace(ready, over=not waits_for)
     return Planned(
         plan=advance(logged, ready, observed=answers, limits=given.limits, query=given.new_query_id, state=given.state),
         wanted=wanted,
@@ -109,8 +113,9 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
         losses=outcome.losses,
         refused=outcome.refused,
         notes=(*renamed, *outcome.notes, *reconciled.notes),
-        warnings={**kept_stop_warnings(given, reconciled.document), **integrity.warnings},
+        warnings={**kept_stop_warnings(given, reconciled.document), **integrity.warnings, **goes_on(waits_for)},
         changed=integrity.refused,
+        waits_for=waits_for,
     )
 
 

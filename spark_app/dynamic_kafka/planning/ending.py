@@ -14,6 +14,7 @@ from dynamic_kafka.planning.dataloss import is_recreated
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.progress import OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split
+from dynamic_kafka.wording import first_few
 
 
 @dataclass
@@ -42,26 +43,44 @@ class Targets:
                     self.topics[cluster, name] = replace(known, latest={**known.latest, **new})
 
 
-def is_over(
+def has_read_all(progress: OffsetDocument) -> bool:
+    """Return whether all splits of an unbounded run have reached their stop records. Without any split none has."""
+    return not progress.bounded and any(True for _ in progress.splits()) and not any(progress.open_splits())
+
+
+def awaited_before_the_end(
     progress: OffsetDocument,
     wanted: Mapping[str, SubscribedCluster],
     answers: Mapping[str, ClusterObservation],
-) -> bool:
-    """Return whether all splits of an unbounded run have reached their stop records.
+    newer_metadata: str,
+) -> str:
+    """Return why a run that has read all its splits is not over, as they may not be all that it has to read.
 
-    The run is over then, for ever: no later metadata adds a split to it. So each wanted cluster has to answer in this
-    very plan, and to describe each topic that it has. Without any split nothing is over.
+    Once it is over, it is so for ever: no later metadata adds a split to it. So the newest metadata has to be in force,
+    and each wanted cluster has to answer in this very plan, and to describe each topic that it has.
 
     Args:
         progress: progress with new splits opened.
+        newer_metadata: why the newest metadata is not in force; empty if it is.
     """
-    if progress.bounded or next(progress.splits(), None) is None or next(progress.open_splits(), None) is not None:
-        return False
-    return all(
-        cluster in answers and _has_only(progress, cluster, name, answers[cluster])
-        for cluster, want in wanted.items()
-        for name in want.topics
-    )
+    if newer_metadata:
+        return newer_metadata
+    silent = sorted(cluster for cluster, want in wanted.items() if want.topics and cluster not in answers)
+    if silent:
+        return f"no answer from {first_few(silent)}"
+    unknown = [
+        f"{cluster}/{name}"
+        for cluster, want in sorted(wanted.items())
+        for name in sorted(want.topics)
+        if not _has_only(progress, cluster, name, answers[cluster])
+    ]
+    return f"not all partitions are described of {first_few(unknown)}" if unknown else ""
+
+
+def goes_on(waits_for: str) -> dict[tuple[str, ...], str | None]:
+    """Return the warning about a run that has read all its splits and is not over, None where it does not wait."""
+    text = f"all splits have reached their stop records, but the query goes on: {waits_for}"
+    return {("waits-for",): text if waits_for else None}
 
 
 def _has_only(progress: OffsetDocument, cluster: str, name: str, answer: ClusterObservation) -> bool:

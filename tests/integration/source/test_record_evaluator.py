@@ -14,6 +14,7 @@ from dynamic_kafka import Record, cause_of, register, stop_when_finished
 from dynamic_kafka.errors import DataLossError, OptionError, RecordEvaluationError, StaleCheckpointError
 from dynamic_kafka.executor import range_reader
 from dynamic_kafka.kafka.groups import GroupClient
+from dynamic_kafka.metadata.services.file import FileMetadataService
 from dynamic_kafka.planning.codec import fingerprint
 from tests.integration.source.evaluators import END
 from tests.support.fixtures import Brokers
@@ -78,6 +79,23 @@ def test_rows_and_state_end_at_the_records(
     assert run.report()["finished"] is True
 
 
+def test_the_last_batch_needs_no_cluster(run: SourceRun, brokers: Brokers, orders: str) -> None:
+    # Given a query with a consumer group, and its last batch, which reads nothing and is pending
+    run.configure(**{"kafka.group.id": f"g-{orders}"})
+    wanted = produce_days(brokers, orders)
+    run.batch()
+    run.until(lambda: run.batch("logged") and run.document.over, "the last document")
+
+    # When its metadata names only a cluster that is gone
+    write_metadata(Path(run.options["metadataPath"]), stream("orders", cluster("a", "127.0.0.1:1", [orders])))
+
+    # Then it ends all the same
+    run.restart()
+    assert run.batch() and not run.batch()
+    assert_rows(run.rows(), wanted)
+    assert run.report()["finished"] is True
+
+
 @pytest.mark.parametrize("crash", CRASH_POINTS)
 @pytest.mark.parametrize("later", ["is_end", "never", "always", None])
 def test_a_crash_changes_no_row(
@@ -138,6 +156,60 @@ def test_a_cluster_that_metadata_adds_before_the_end_is_read(
         at.produce(orders, [END, "late"])
     run.until_rows(wanted)
     assert end_of(run)[0] == {"a": {0: 3}, "b": {0: 2}, "c": {0: 5}} and run.document.over
+
+
+@pytest.mark.parametrize("refused", ["another cluster", "no valid document"])
+def test_a_cluster_of_a_refused_revision_keeps_the_query_open(
+    *, run: SourceRun, brokers: Brokers, orders: str, path: Path, refused: str
+) -> None:
+    # Given a newer revision that adds a cluster, and is refused
+    wanted = produce("a", brokers.a, orders, 3) + produce("b", brokers.b, orders, 2)
+    run.until_rows(wanted)
+    named = [cluster(name, getattr(brokers, name), [orders]) for name in "abc"]
+    wrong = cluster("a", brokers.c if refused == "another cluster" else "", [orders])
+    write_metadata(path, stream("orders", wrong, *named[1:]))
+    run.until(lambda: run.batch() or "rejected" in run.report(), "the refusal")
+
+    # When all splits end that the query has
+    for at in (brokers.a, brokers.b):
+        at.produce(orders, [END])
+    run.until(lambda: run.batch() or (len(end_of(run)[0]) == 2 and all(end_of(run)[0].values())), "the stop records")
+    run.batch()
+
+    # Then the query goes on, with the reason, and the cluster is read once the revision is corrected
+    assert not run.document.over and "finished" not in run.report()
+    assert run.report()["waitsFor"] == f"newer metadata is rejected: {run.report()['rejected']}"
+    wanted += produce("c", brokers.c, orders, 4)
+    brokers.c.produce(orders, [END])
+    write_metadata(path, stream("orders", *named))
+    run.until_rows(wanted)
+    assert end_of(run)[0] == {"a": {0: 3}, "b": {0: 2}, "c": {0: 4}} and run.document.over
+
+
+@pytest.mark.parametrize("mode", ["a long interval", "one look-up", "available now"])
+def test_a_cluster_that_no_plan_has_seen_keeps_the_query_open(
+    *, run: SourceRun, brokers: Brokers, orders: str, path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a run that has looked metadata up, and will not again for long
+    monkeypatch.setattr(FileMetadataService, "changed", lambda _: False)
+    run.configure(metadataDiscoveryInterval="0" if mode == "one look-up" else "1h")
+    wanted = produce_days(brokers, orders)
+    if mode == "available now":
+        run.enumerator.prepare_available_now()
+    assert run.batch() and not run.document.over
+
+    # When metadata adds a cluster before the plan that would end the query
+    write_metadata(path, stream("orders", *(cluster(name, getattr(brokers, name), [orders]) for name in "abc")))
+    assert not run.batch() and not run.document.over
+    assert run.report()["waitsFor"] == "there is newer metadata, which a later plan takes"
+
+    # Then the cluster is read
+    wanted += produce("c", brokers.c, orders, 4)
+    brokers.c.produce(orders, [END])
+    if mode != "a long interval":
+        run.restart()
+    run.until_rows(wanted)
+    assert end_of(run)[0].keys() == {"a", "b", "c"} and run.document.over
 
 
 def test_a_recreated_topic_is_open_again(run: SourceRun, brokers: Brokers, orders: str) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dynamic_kafka.driver.status import PlanStatus
+from dynamic_kafka.metadata.discovery_state import DiscoveryStatus
+from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 
 
@@ -23,3 +27,30 @@ def test_open_splits_are_named_once_another_has_ended() -> None:
     document = OffsetDocument("q", 2, clusters={"east": ClusterProgress({"t": many})})
     assert len(PlanStatus().summary(document, finished=False)["openSplits"]) == 10
     assert "openSplits" not in PlanStatus().summary(OffsetDocument("q", 2), finished=False)
+
+
+REJECTED = "cluster west has another cluster.id"
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (DiscoveryStatus(None, 0, None, None), ""),
+        (DiscoveryStatus(None, 0, None, REJECTED, rejected_token="6f/18"), f"newer metadata is rejected: {REJECTED}"),
+        (DiscoveryStatus(None, 0, None, REJECTED), f"newer metadata is rejected: {REJECTED}"),
+        (DiscoveryStatus(None, 0, None, REJECTED, rejected_token="6f/16"), ""),
+        (DiscoveryStatus(None, 1, "timed out", None), "the newest metadata is unknown: timed out"),
+    ],
+    ids=["in force", "newer", "without a number", "older", "no answer"],
+)
+def test_metadata_that_is_not_the_newest_has_a_reason(found: DiscoveryStatus, text: str) -> None:
+    status = PlanStatus()
+    status.note_metadata(Revision("sha256:1", 17, "6f"), found)
+    assert status.newer_metadata == text
+
+
+def test_a_query_that_goes_on_without_open_splits_gives_the_reason() -> None:
+    topic = TopicProgress("s", {0: 7}, ended={0: 7})
+    document = OffsetDocument("q", 2, clusters={"east": ClusterProgress({"t": topic})})
+    summary = PlanStatus(waits_for="no answer from west").summary(document, finished=False)
+    assert (summary["openSplits"], summary["waitsFor"]) == ([], "no answer from west")

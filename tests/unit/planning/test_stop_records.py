@@ -126,6 +126,36 @@ def test_a_topic_without_a_description_keeps_the_query_open() -> None:
     assert not planned(END, found=StopRecord(SPLIT, 6, "id"), wanted=two).over
 
 
+def test_newer_metadata_that_is_not_in_force_keeps_the_query_open() -> None:
+    given = {"logged": END, "found": StopRecord(SPLIT, 6, "id")}
+    after = planned(**given, newer_metadata="newer metadata is rejected: west is another cluster")
+    assert topic_of(after).finished(0) and not after.over
+    assert planned(after, newer_metadata="newer metadata is rejected: still") is after
+    assert planned(after).over
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"newer_metadata": "newer metadata is rejected: x"}, "newer metadata is rejected: x"),
+        ({"wanted": {"east": EAST, "west": EAST}}, "no answer from west"),
+        (
+            {"wanted": {"east": SubscribedCluster({"t": "s", "u": "s"}, {})}},
+            "not all partitions are described of east/u",
+        ),
+        ({}, ""),
+    ],
+)
+def test_a_query_that_goes_on_gives_the_reason(more: dict[str, Any], why: str) -> None:
+    answers = {"east": ClusterObservation({"t": TopicObservation({0: 12}, {}, topic_id="id")}, "Mk")}
+    given = {"wanted": {"east": EAST}} | more
+    found = plan(plan_input(ended(), given.pop("wanted"), answers, options=EVALUATED, **given))
+    assert found.waits_for == why and found.plan.document.over is not bool(why)
+    assert found.warnings["waits-for",] == (
+        (why and f"all splits have reached their stop records, but the query goes on: {why}") or None
+    )
+
+
 def test_a_query_without_splits_is_idle_not_over() -> None:
     empty = replace(END, clusters={})
     given = plan_input(empty, {}, {}, options=EVALUATED)
