@@ -142,6 +142,8 @@ class Driver:
         unreadable: it has a report that cannot be read.
         account: its ServiceAccount.
         verdict: why it has ended for good, if a topic was deleted or re-created; None for all other reasons.
+        finished_at: when it has ended after it read everything for good, by its container; "" if it has not. Only the
+            driver of the application's present submission has it.
     """
 
     name: str
@@ -158,6 +160,7 @@ class Driver:
     namespace: str = ""
     account: str = ""
     verdict: TopicVerdict | None = None
+    finished_at: str = ""
 
 
 def time_left_to_report(driver: Driver | None, patience: timedelta) -> timedelta | None:

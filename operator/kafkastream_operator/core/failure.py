@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from dynamic_kafka.metadata.termination_message import TerminationMessage
 from dynamic_kafka.wording import MASK, without_secrets
 from kafkastream_operator.core.exit_codes import explained
 
@@ -80,6 +81,18 @@ def driver_failure(pod: Mapping[str, Any], containers: frozenset[str] = frozense
         f"container {name} failed with ExitCode: {end['exitCode']}, Reason: {end.get('reason') or 'unknown'}"
         for name, end in failed
     )
+
+
+def finished_at(pod: Mapping[str, Any]) -> str:
+    """Return when a driver's container has ended after it read everything for good, from a pod's status; "" if not.
+
+    The application writes that as the termination message, which the kubelet keeps for as long as the pod exists.
+    """
+    for _, end in ended_containers(pod):
+        message = TerminationMessage.parse(str(end.get("message") or ""))
+        if message is not None and message.is_finished and not end.get("exitCode"):
+            return str(end.get("finishedAt") or "")
+    return ""
 
 
 def _stable(line: str) -> str:

@@ -1,12 +1,13 @@
 """A query that has ended by itself, and reads nothing more. Pure; `core.decide` and conditions call it.
 
-Its driver reports that before it exits, and no report follows. Spark's operator may delete the pod with the report, so
-the subscription's status keeps what counts of it.
+Its driver reports that before it exits, and leaves it as the termination message of its container. So an operator that
+was away at the end finds it later. Spark's operator may delete the pod with both, so the subscription's status keeps
+what counts.
 """
 
 from __future__ import annotations
 
-from kafkastream_operator.core.application import ALIVE
+from kafkastream_operator.core.application import ALIVE, Application
 from kafkastream_operator.core.drain_evidence import own_report
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.core.view import View
@@ -16,19 +17,27 @@ from kafkastream_operator.models.subscription import Finished
 def last_finish(view: View) -> Finished | None:
     """Return the end of the application's queries; None if they have not ended, or a driver reads again since.
 
-    A re-run of finished queries reports their end again; the time stays that of the first report. Until a new driver
+    A re-run of finished queries reports their end again; the time stays that of the first one. Until a new driver
     reports, it is not known whether it has another checkpoint. While the application does not run, another pod may have
-    its driver's name, so that no report counts.
+    its driver's name, and each job that may report can annotate the driver's, so that no report counts. The message of
+    a container that has ended is the kubelet's.
     """
-    report, known, application = own_report(view.driver, view.uid), view.status.finished, view.application
-    if report is None or view.driver is None or application is None or application.life != "Running":
+    known, application, driver = view.status.finished, view.application, view.driver
+    report = own_report(driver, view.uid)
+    if driver is None or application is None:
         return known
-    if not report.finished:
-        return None
+    if application.life == "Running" and report is not None:
+        if not report.finished:
+            return None
+        at, revision = stamp(view.now), report.applied.token if report.applied is not None else ""
+    elif application.life == "Completed" and driver.finished_at and not _is_of(known, application):
+        at, revision = driver.finished_at[:64], ""
+    else:
+        return known
     return Finished(
-        at=known.at if known is not None else stamp(view.now),
-        revision=report.applied.token if report.applied is not None else "",
-        driver=view.driver.uid[:64],
+        at=known.at if known is not None else at,
+        revision=revision,
+        driver=driver.uid[:64],
         submission=application.submission[:128],
     )
 
@@ -40,4 +49,8 @@ def reads_no_more(view: View) -> bool:
         return found is not None
     if application.life == "Running":
         return report is not None and report.finished
-    return application.life not in ALIVE and application.submission == found.submission
+    return application.life not in ALIVE and _is_of(found, application)
+
+
+def _is_of(found: Finished | None, application: Application) -> bool:
+    return found is not None and found.submission == application.submission

@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from dynamic_kafka.metadata.termination_message import TerminationMessage
 from dynamic_kafka.wording import without_secrets
 from kafkastream_operator.core.document import Streams, entries
 from kafkastream_operator.core.exit_codes import TOPIC_INTEGRITY
 
-_ENDED = re.compile(rf"exit code {TOPIC_INTEGRITY}: TopicIntegrityError: (.+)", re.DOTALL)
+_ERROR = "TopicIntegrityError: "
 _NAME = r"(?:'([^']+)'|\"([^\"]+)\")"
 _CHANGE = re.compile(rf"topic {_NAME} of cluster {_NAME} (?:was re-created|is missing) \(id ([\w-]+)[,)]")
 
@@ -42,10 +43,10 @@ class TopicVerdict:
     @classmethod
     def parse(cls, message: str) -> TopicVerdict | None:
         """Return the verdict in a container's termination message; None if it ended for another reason."""
-        found = _ENDED.match(message)
-        if found is None:
+        found = TerminationMessage.parse(message)
+        if found is None or found.code != TOPIC_INTEGRITY or not found.reason.startswith(_ERROR):
             return None
-        text = " ".join(without_secrets(found[1]).split())
+        text = " ".join(without_secrets(found.reason.removeprefix(_ERROR)).split())
         changes = [ChangedTopic(c or d, a or b, was) for a, b, c, d, was in _CHANGE.findall(text)]
         return cls(text, tuple(changes))
 

@@ -36,7 +36,7 @@ from kafkastream_operator.core.catalog import (
 )
 from kafkastream_operator.core.document import Document, is_packed, read_document
 from kafkastream_operator.core.drain_evidence import Driver, Report
-from kafkastream_operator.core.failure import driver_failure
+from kafkastream_operator.core.failure import driver_failure, finished_at
 from kafkastream_operator.core.release import releases_of
 from kafkastream_operator.core.rollout.step import Timing
 from kafkastream_operator.core.topic_integrity import TopicVerdict
@@ -79,8 +79,10 @@ def observe_subscription(
     document = config_map_name(ref.name)
     known = kind.application_of(application) if application is not None else None
     pod, owned = _driver_pod(cache, namespace, ref.name, kind, known)
+    current = False
     if known is not None and pod is not None and owned:
         known = kind.with_driver(known, pod)
+        current = kind.submission_of(known, pod) == known.submission != ""
     view = View(
         uid=found["metadata"]["uid"],
         generation=int(found["metadata"].get("generation", 0)),
@@ -89,7 +91,7 @@ def observe_subscription(
         catalog=catalog_of(cache, namespace),
         config_map=rendered_config_map(cache, namespace, document, found),
         application=known,
-        driver=_driver(cache, pod, owned, document) if pod is not None else None,
+        driver=_driver(cache, pod, owned, document, current) if pod is not None else None,
         now=now,
         fresh_lineage=uuid.uuid4().hex[:12],
         released=releases_of((found["metadata"].get("annotations") or {}).get(RELEASE_ANNOTATION, "")),
@@ -212,7 +214,7 @@ def _driver_pod(
     return max(pods, key=lambda each: str(each["metadata"].get("creationTimestamp", "")), default=None), False
 
 
-def _driver(cache: Cache, pod: Object, owned: bool, document: str) -> Driver:
+def _driver(cache: Cache, pod: Object, owned: bool, document: str, current: bool) -> Driver:
     meta = pod["metadata"]
     annotations = meta.get("annotations") or {}
     text = annotations.get(REPORT_ANNOTATION)
@@ -236,6 +238,7 @@ def _driver(cache: Cache, pod: Object, owned: bool, document: str) -> Driver:
         verdict=TopicVerdict.parse(driver_failure(pod.get("status") or {}, frozenset({DRIVER_CONTAINER})))
         if owned and not running
         else None,
+        finished_at=finished_at(pod.get("status") or {}) if current else "",
     )
 
 

@@ -201,11 +201,11 @@ class LastFailure(Part):
 
 
 class Finished(Part):
-    """The end of the application's queries, from the last report of its driver.
+    """The end of the application's queries, from the last report of its driver, or from its driver's ended container.
 
     Attributes:
-        at: the time at which the operator first saw the report.
-        revision: the revision in force, as `<lineage>/<counter>`.
+        at: the time at which the operator first saw the report; or at which the container ended.
+        revision: the revision in force, as `<lineage>/<counter>`; absent without a report.
         driver: the UID of the driver's pod.
         submission: the application's submission.
     """

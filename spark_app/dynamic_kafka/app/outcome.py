@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import logging
 import traceback
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from dynamic_kafka.app.exit_codes import ExitCode, code_of, describe_error, reason_in, text_of
+from dynamic_kafka.app.query.sink_status import SinkStatus
 from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.installed import explained
+from dynamic_kafka.metadata.termination_message import TerminationMessage
 from dynamic_kafka.wording import without_secrets
 
 TERMINATION_LOG = Path("/dev/termination-log")
 """Kubernetes makes this file for each container, and shows its text as the reason why the container ended."""
-TERMINATION_CHARS = 1000
-"""Short enough for the 4096 bytes that Kubernetes keeps of the file."""
 
 log = logging.getLogger(__name__)
 
@@ -27,11 +28,22 @@ class Outcome:
     Attributes:
         reason: the failure, or the signal that asked to stop; None when everything was read.
         trace: the traceback of an unexpected error, without secrets; "" for any other end.
+        finished: the message of an end after which a further start reads nothing; None for any other end.
     """
 
     code: ExitCode
     reason: str | None
     trace: str = ""
+    finished: TerminationMessage | None = None
+
+    @classmethod
+    def of_queries(cls, code: ExitCode, reason: str | None, sinks: Collection[SinkStatus]) -> Outcome:
+        """Return the end of a run whose queries have ended or were stopped."""
+        finished = None
+        if code == ExitCode.DONE and all(each.has_ended_for_good for each in sinks):
+            splits = sum(len(each.finished_splits) for each in sinks)
+            finished = TerminationMessage.of_finished(len(sinks), splits)
+        return cls(code, reason, finished=finished)
 
     @classmethod
     def of(cls, error: BaseException) -> Outcome:
@@ -50,7 +62,7 @@ class Outcome:
         log.log(logging.ERROR if failed else logging.INFO, "ended with exit code %d", self.code, extra=fields)
         try:
             if termination_log.exists():
-                text = f"exit code {self.code:d}: {self.reason or 'finished'}"
-                termination_log.write_text(text[:TERMINATION_CHARS], encoding="utf-8", errors="replace")
+                message = self.finished or TerminationMessage(self.code, self.reason or "finished")
+                termination_log.write_text(message.text(), encoding="utf-8", errors="replace")
         except OSError as error:
             log.debug("%s cannot be written: %s", termination_log, error)

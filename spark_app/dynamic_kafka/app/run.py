@@ -139,7 +139,8 @@ def _supervise(spark: SparkSession, telemetry: Telemetry, stop: StopRequest) -> 
         supervisor = Supervisor(
             spark, config, discovery, telemetry.board, stop, read_reports=read_reports, internal=internal
         )
-        return Outcome(supervisor.run(), supervisor.reason)
+        code = supervisor.run()
+        return Outcome.of_queries(code, supervisor.reason, telemetry.board.sinks().values())
 
 
 class Telemetry:

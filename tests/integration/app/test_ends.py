@@ -14,6 +14,7 @@ import pytest
 
 from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.app.exit_codes import ExitCode
+from dynamic_kafka.app.outcome import Outcome
 from dynamic_kafka.app.query.checkpoints import Checkpoint
 from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.query.stop_request import StopRequest
@@ -120,7 +121,9 @@ def test_a_bounded_run_waits_for_a_hanging_cluster_under_stall(
         # Then the run does not end without that cluster's records
         assert running.wait_exit() == ExitCode.DONE
     assert_rows(parquet_rows(lake), of_a + of_x)
-    assert running.board.sinks()["lake"].state == "finished"
+    outcome = Outcome.of_queries(ExitCode.DONE, None, running.board.sinks().values())
+    assert outcome.finished is not None
+    assert "1 sink, 2 splits read to the end" in outcome.finished.text()
 
     # And a further start ends at once, with nothing to do or with the last batch alone
     done = last_batch(tmp_path / "checkpoints" / "lake" / "commits")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from dynamic_kafka.metadata.termination_message import TerminationMessage
 from tests.integration.operator.stage import APPLICATIONS, Stage, cluster
 from tests.support.kube import PODS, SparkOperator
 from tests.support.kube.pods import set_phase
@@ -79,3 +80,39 @@ def test_a_finished_application_under_always_is_a_warning(
     set_phase(stage.api, last, "Succeeded")
     stage.wait_condition("ApplicationFound", "Completed")
     assert len(stage.notes("RunsAgain")) == 1
+
+
+@pytest.mark.usefixtures("spark_operator")
+def test_an_end_that_the_operator_missed_is_found_later(stage: Stage, operator: OperatorProcess) -> None:
+    # Given an application that reads, and an operator that is away while it ends
+    stage.stream("orders", cluster("east"), cluster("west"))
+    stage.application(restartPolicy={"type": "OnFailure", "onFailureRetries": 9, "onFailureRetryInterval": 1})
+    stage.subscription()
+    stage.wait_document({"east/orders": "Active", "west/orders": "Active"})
+    pod = stage.driver_runs()
+    stage.report(pod)
+    stage.wait_condition("Reporting", "Reporting")
+    operator.stop()
+    written = TerminationMessage.of_finished(1, 2).text()
+    set_phase(stage.api, pod, "Succeeded", written=written)
+    stage.api.wait(
+        APPLICATIONS,
+        "app",
+        stage.namespace,
+        until=lambda each: each is not None and each["status"]["applicationState"]["state"] == "COMPLETED",
+    )
+
+    # When the operator is back, and a cluster was taken out meanwhile
+    stage.stream("orders", cluster("east"))
+    operator.start()
+
+    # Then the pod that is left shows the end, and the cluster may be shut down
+    assert stage.wait_condition("Finished", "Finished")["status"] == "True"
+    stage.wait_document({"east/orders": "Active"})
+    stage.api.wait(
+        STREAMS,
+        "orders",
+        stage.namespace,
+        until=lambda each: condition(each, "SafeToDecommission").get("status") == "True",
+    )
+    wait_until(lambda: ("Normal", "Finished") in stage.events(), "the event")

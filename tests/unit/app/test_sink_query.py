@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from dynamic_kafka.app.exit_codes import ExitCode
+from dynamic_kafka.app.outcome import Outcome
 from dynamic_kafka.app.query.sink_query import SinkQuery
 from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.planning.codec import encode
@@ -52,3 +54,25 @@ def test_an_ended_query_shows_its_last_batch_before_the_event(query: SinkQuery) 
     query.query = ended
     query.ended(board)
     assert query.finished and board.sinks()["lake"].has_ended_for_good
+
+
+def test_only_an_end_for_good_leaves_that_in_the_termination_log(tmp_path: Path) -> None:
+    over, board = OffsetDocument("q", 2, "", over=True), StatusBoard(["lake", "audit"])
+    log = tmp_path / "termination-log"
+    log.touch()
+
+    def written(code: ExitCode = ExitCode.DONE, reason: str | None = None) -> str:
+        Outcome.of_queries(code, reason, board.sinks().values()).report(log)
+        return log.read_text()
+
+    # Given a run that has read what there was, as with `availableNow`
+    board.update("lake", state="finished", document=over)
+    board.update("audit", state="finished", document=OffsetDocument("q", 2, ""))
+    assert written() == "exit code 0: finished"
+
+    # And one that was stopped, and one whose queries have all ended for good
+    board.update("audit", state="stopped", document=over)
+    assert written(reason="SIGTERM") == "exit code 0: SIGTERM"
+    board.update("audit", state="finished")
+    assert written() == "exit code 0: finished for good: 2 sinks, 0 splits read to the end"
+    assert written(ExitCode.GROUP_IN_USE, "GroupInUseError: x") == "exit code 7: GroupInUseError: x"

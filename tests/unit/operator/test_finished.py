@@ -6,9 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from dynamic_kafka.metadata.termination_message import TerminationMessage
 from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.drain_evidence import TopicReport
+from kafkastream_operator.core.rollout.step import DEFAULT_TIMING
 from kafkastream_operator.handlers.apply_plan import NORMAL_EVENTS
+from kafkastream_operator.handlers.subscription_view import observe_subscription
+from kafkastream_operator.kube.api import KUBEFLOW_APPLICATIONS, PODS, SUBSCRIPTIONS
+from kafkastream_operator.kube.cache import Cache
+from kafkastream_operator.models.subscription import SubscriptionStatus
 from kafkastream_operator.spark import apache, kubeflow
 from tests.unit.operator import test_apache, test_kubeflow
 from tests.unit.operator.recorded_states import finished, reporting
@@ -76,8 +82,44 @@ def test_a_drain_under_way_ends_with_the_application() -> None:
 def test_a_finished_topic_drains_while_others_are_read() -> None:
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("west")).settle()
+    before = world.stream_status("orders", [world.reader()])
+    assert safe_to_decommission(before)[0] == "False"
     world.driver_reports(east__orders=TopicReport(None, 0.0, finished=True)).settle()
     assert world.rendered() == {"west/orders": "Active"}
+    world.driver_reports().settle()
+    after = world.stream_status("orders", [world.reader()], before, generation=2)
+    assert safe_to_decommission(after)[0] == "True"
+
+
+@pytest.mark.parametrize("life", ["Completed", "Suspended"])
+def test_no_finished_application_has_to_be_started_again(life: Life) -> None:
+    # Given a drain that waits, and the end of the application
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("west")).settle().driver_reports(east__orders=TopicReport(5, 0.0)).settle()
+    before = world.stream_status("orders", [world.reader()])
+    assert world.driver is not None and world.driver.report is not None
+    world.driver = replace(world.driver, report=replace(world.driver.report, finished=True))
+    world.settle().application_is(life).settle()
+    # Then nothing asks for a start
+    texts = [each.message for each in world.status.conditions]
+    status = world.stream_status("orders", [world.reader(life)], before, generation=2)
+    assert safe_to_decommission(status)[0] == "True"
+    assert not any("start it again" in each for each in [*texts, safe_to_decommission(status)[1]])
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["status kept", "status lost"])
+def test_an_operator_that_starts_anew_awaits_no_report(lost: bool) -> None:
+    world = finished()
+    assert world.driver is not None
+    world.driver = replace(
+        world.driver, seen_alive=False, silent_s=0.0, finished_at="2026-11-01T04:05:06Z" if lost else ""
+    )
+    world.status = SubscriptionStatus() if lost else world.status
+    world.later(hours=1).settle()
+    assert world.condition("Ready") == world.condition("Finished") == ("True", "Finished")
+    assert "AwaitsReport" not in {each.reason for each in world.status.conditions}
+    without_pod(world)
+    assert world.condition("Ready") == ("True", "Finished")
 
 
 def test_a_completed_application_without_it_still_drains() -> None:
@@ -127,6 +169,104 @@ def test_a_later_run_that_completes_unseen_proves_nothing() -> None:
     world.driver = None
     world.stream("orders", cluster("west")).settle()
     assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
+
+
+def completed_unseen(submission: str = "s1", at: str = "2026-11-01T04:05:06Z") -> World:
+    """Return an application that has read everything for good while the operator was away."""
+    world = running(updateStrategy="Reload")
+    assert world.driver is not None
+    world.driver = replace(world.driver, running=False, finished_at=at)
+    return world.later(hours=9).application_is("Completed", submission=submission).settle()
+
+
+def test_the_ended_container_shows_an_end_that_was_missed() -> None:
+    # Given an operator that was away while the application has ended
+    world = completed_unseen()
+    assert world.condition("Finished") == world.condition("Ready") == ("True", "Finished")
+    assert "has ended by itself at 2026-11-01T04:05:06Z" in world.message("Finished")
+    assert events(world).count("Finished") == 1
+
+    # Then nothing drains, also after the pod is gone
+    without_pod(world)
+    assert world.condition("Finished") == ("True", "Finished")
+    world.stream("orders", cluster("west")).settle()
+    assert world.rendered() == {"west/orders": "Active"}
+    assert world.status.finished is not None
+    assert (world.status.finished.submission, world.status.finished.revision) == ("s1", "")
+
+
+def test_the_ended_container_adds_nothing_to_a_report() -> None:
+    world = finished()
+    before = world.status.finished
+    assert world.driver is not None
+    world.driver = replace(world.driver, finished_at="2026-11-01T04:05:06Z")
+    assert world.settle().status.finished == before
+
+
+def test_a_later_run_that_has_finished_unseen_counts() -> None:
+    world = finished()
+    assert world.driver is not None
+    world.driver = replace(world.driver, uid="uid-9", finished_at="2026-11-01T04:05:06Z")
+    world.application_is("Completed", submission="s9").settle()
+    world.stream("orders", cluster("west")).settle()
+    assert world.rendered() == {"west/orders": "Active"}
+    assert world.status.finished is not None
+    assert world.status.finished.at.startswith(START.strftime("%Y-%m-%dT%H:%M"))
+
+
+@pytest.mark.parametrize("life", ["Running", "Suspended", "Starting", "Failed"])
+def test_an_ended_container_counts_only_once_completed(life: Life) -> None:
+    world = completed_unseen().application_is(life)
+    world.status = world.status.model_copy(update={"finished": None})
+    assert world.settle().status.finished is None
+
+
+@pytest.mark.parametrize("pod", [True, False])
+def test_stopped_says_where_the_evidence_is(pod: bool) -> None:
+    world = completed_unseen(at="")
+    world = world if pod else without_pod(world)
+    assert world.condition("Finished") == ("False", "Stopped")
+    assert ("its driver's pod does not say" in world.message("Finished")) == pod
+    assert ("its driver's pod is gone" in world.message("Finished")) != pod
+
+
+MESSAGE = TerminationMessage.of_finished(1, 3).text()
+
+
+@pytest.mark.parametrize(
+    ("submission", "code", "message", "owner", "shown"),
+    [
+        ("s1", 0, MESSAGE, "app-uid", True),
+        ("s0", 0, MESSAGE, "app-uid", False),
+        ("s1", 1, MESSAGE, "app-uid", False),
+        ("s1", 0, "exit code 0: finished", "app-uid", False),
+        ("s1", 0, MESSAGE, "another", False),
+        ("", 0, MESSAGE, "app-uid", False),
+    ],
+    ids=["its own", "an earlier run's", "a failure", "not for good", "another owner's", "no submission"],
+)
+def test_only_the_ended_pod_of_the_last_run_counts(
+    submission: str, code: int, message: str, owner: str, shown: bool
+) -> None:
+    cache, app = Cache(), test_kubeflow.application("COMPLETED")
+    meta = {"namespace": app["metadata"]["namespace"], "resourceVersion": "1", "creationTimestamp": "x"}
+    app["metadata"] |= {**meta, "name": "app", "uid": "app-uid"}
+    app["status"] |= {"submissionID": "s1" if submission else "", "driverInfo": {"podName": "app-driver"}}
+    asked = {"applicationRef": {"name": "app"}, "streams": {"ids": ["orders"]}}
+    ended = {"exitCode": code, "message": message, "finishedAt": "2026-11-01T04:05:06Z"}
+    labels = {
+        "spark-role": "driver",
+        kubeflow.NAME_LABEL: "app",
+        kubeflow.SUBMISSION_LABEL: submission,
+    }
+    pod = {**meta, "name": "app-driver", "uid": "p", "labels": labels, "ownerReferences": [{"uid": owner}]}
+    status = {"phase": "Succeeded", "containerStatuses": [{"name": "main", "state": {"terminated": ended}}]}
+    cache.put(SUBSCRIPTIONS, {"metadata": {**meta, "name": "app", "uid": "s"}, "spec": asked})
+    cache.put(KUBEFLOW_APPLICATIONS, app)
+    cache.put(PODS, {"metadata": pod, "spec": {}, "status": status})
+    found = observe_subscription(cache, meta["namespace"], "app", START, DEFAULT_TIMING)
+    assert found is not None and found.view.driver is not None
+    assert found.view.driver.finished_at == ("2026-11-01T04:05:06Z" if shown else "")
 
 
 def test_a_finished_application_that_is_deleted_drains_nothing() -> None:

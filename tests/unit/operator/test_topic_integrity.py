@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.app.exit_codes import ExitCode
-from dynamic_kafka.app.outcome import TERMINATION_CHARS, Outcome
+from dynamic_kafka.app.outcome import Outcome
 from dynamic_kafka.errors import TopicIntegrityError
 from dynamic_kafka.metadata.document import parse_document
+from dynamic_kafka.metadata.termination_message import TerminationMessage
 from dynamic_kafka.metadata.topic_ids import saved_topic_id
 from dynamic_kafka.planning.integrity import TopicChange, integrity_error
 from kafkastream_operator.core.application import Life
@@ -30,7 +31,7 @@ DELETED = replace(RECREATED, found="")
 def message(*changes: TopicChange) -> str:
     """Return the termination message of the bundled application."""
     error = integrity_error(changes)
-    return f"exit code {ExitCode.TOPIC_INTEGRITY:d}: TopicIntegrityError: {error}"[:TERMINATION_CHARS]
+    return TerminationMessage(ExitCode.TOPIC_INTEGRITY, f"TopicIntegrityError: {error}").text()
 
 
 def ended(*changes: TopicChange, life: Life = "Failed", **spec: Any) -> World:

@@ -31,10 +31,12 @@ def finished(view: View) -> Condition:
         text += f". Its Spark operator would then run it again and again: set {policy}" if policy else ""
         return condition("Finished", False, "SplitsOpen", text)
     if application is not None and application.life == "Completed":
+        gone = view.driver is None or not view.driver.owned
         text = (
-            f"SparkApplication {name} is Completed, and its driver has not reported that it has read everything: it was"
-            " stopped, or each run reads what there is, or the operator was away at its end. Start it again: it reads"
-            " on, or reports its end at once"
+            f"SparkApplication {name} is Completed, and its driver's pod"
+            f" {'is gone, and with it the evidence' if gone else 'does not say'} that it has read everything for good."
+            f" It was stopped, or each run reads what there is{', or it has finished unseen' if gone else ''}. Start it"
+            " again: it reads on, or ends at once if there is nothing left to read"
         )
         return condition("Finished", False, "Stopped", text)
     return condition("Finished", False, "NotFinished")
