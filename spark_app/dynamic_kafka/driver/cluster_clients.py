@@ -11,6 +11,7 @@ import functools
 import logging
 from collections.abc import Callable, Mapping
 
+from dynamic_kafka.driver.home_servers import own_servers_client
 from dynamic_kafka.errors import ClusterUnreachableError, DynamicKafkaError, MissingSourceTopicError, OptionError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.config import ClusterClient, admin_config, config_digest, consumer_config
@@ -20,12 +21,8 @@ from dynamic_kafka.kafka.retries import LONGEST_CALL_S
 from dynamic_kafka.metadata.services.service import StaticMetadataService
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
-from dynamic_kafka.options.java_client_properties import translate_java
 from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.wording import did_you_mean, first_few
-
-OWN_SERVERS = "internal-topics"
-"""The name, in messages and in the client's id, of a home with servers of its own."""
 
 log = logging.getLogger(__name__)
 
@@ -124,8 +121,7 @@ def home_client(
         MetadataError: there is no metadata.
     """
     if cluster is None:
-        common = translate_java(properties, where, warn=lambda _: None, fit=True)
-        return ClusterClient(cluster=OWN_SERVERS, common=common, own={})
+        return own_servers_client(properties, where)
     present = subscription()
     if cluster not in present.clusters:
         hint = did_you_mean(cluster, present.clusters) or f"; it names: {first_few(sorted(present.clusters))}"

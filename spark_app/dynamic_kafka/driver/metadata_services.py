@@ -33,9 +33,7 @@ def make_service(options: SourceOptions) -> KafkaMetadataService:
         MetadataUnavailableError: its constructor raises something else.
     """
     if options.single is not None:
-        return SingleClusterService(
-            options.single, options.kafka_properties, stall=options.cluster_failure_policy == "stall"
-        )
+        return SingleClusterService(options.single, options)
     if options.service == "file":
         return FileMetadataService(options.metadata_path or "")
     if options.service == "static":

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from dynamic_kafka.driver.home_servers import home_id_of
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.executor.verdicts import saved_changes
 from dynamic_kafka.kafka.admin import ClusterAdmin
@@ -25,6 +26,7 @@ from dynamic_kafka.planning.questions import (
     EpochCheck,
     EpochEndsQuestion,
     HighWatermarksQuestion,
+    HomeIdQuestion,
     OffsetsQuestion,
     Question,
 )
@@ -57,6 +59,8 @@ def answer_question(
             return _absent_topics(probes, topics, options)
         case EpochEndsQuestion(checks):
             return _epoch_ends(probes, checks)
+        case HomeIdQuestion():
+            return home_id_of(options)
 
 
 def _accepted(

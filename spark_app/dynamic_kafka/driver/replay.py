@@ -12,7 +12,6 @@ it dies after the write, the next run obeys.
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections.abc import Callable, Iterable
 
@@ -220,9 +219,7 @@ class Replays:
 
     def _check_unlisted(self, removed: set[tuple[str, str]], seen: Observation) -> None:
         """Raise ClusterError if a topic is removed only because one broker does not list it for `subscribePattern`."""
-        single = self._options.single
-        pattern = single.pattern if single is not None else None
-        unlisted = frozenset(found for found in removed if pattern is not None and re.fullmatch(pattern, found[1]))
+        unlisted = frozenset(found for found in removed if self._options.is_matched(found[1]))
         for cluster, topic in sorted(unlisted - self._absent(unlisted, seen)) if unlisted else ():
             text = f"does not list the topic {topic!r} of the pending batch, but other brokers have it: start again"
             raise ClusterUnreachableError(cluster, text)

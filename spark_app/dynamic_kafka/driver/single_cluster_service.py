@@ -8,14 +8,16 @@ list.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
+from functools import partial
 
+from dynamic_kafka.driver.home_servers import home_id_of
 from dynamic_kafka.errors import ClusterError, MetadataUnavailableError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.config import ClusterClient
 from dynamic_kafka.metadata.model import ClusterMetadata, KafkaStream
 from dynamic_kafka.metadata.services.service import KafkaMetadataService
-from dynamic_kafka.options import SingleCluster
+from dynamic_kafka.options import SingleCluster, SourceOptions
 
 DEADLINE_S = 30.0
 log = logging.getLogger(__name__)
@@ -29,18 +31,18 @@ class SingleClusterService(KafkaMetadataService):
 
     Args:
         single: the cluster's id and the topics, if they are given by name.
-        properties: client properties as given, `bootstrap.servers` among them; secrets by reference.
-        stall: whether the service keeps the last listed topics while the cluster does not answer
-            (`clusterFailurePolicy=stall`). The observer asks the cluster, too, and reports it as stalled.
+        options: the client properties among them name the servers. With `clusterFailurePolicy=stall` the service keeps
+            the last listed topics while the cluster does not answer. The observer asks the cluster, too, and reports it
+            as stalled.
     """
 
-    def __init__(self, single: SingleCluster, properties: Mapping[str, str], *, stall: bool = False) -> None:
-        self._stall = stall
+    def __init__(self, single: SingleCluster, options: SourceOptions) -> None:
+        self._options = options
         self._last: set[str] | None = None
         self._unlisted = False
         self._single = single
-        self._client = ClusterClient(single.cluster_id, properties, {})
-        self._servers = properties["bootstrap.servers"]
+        self._client = ClusterClient(single.cluster_id, options.kafka_properties, {})
+        self._servers = options.kafka_properties["bootstrap.servers"]
         self._admin: ClusterAdmin | None = None
 
     def get_all_streams(self) -> list[KafkaStream]:
@@ -70,6 +72,7 @@ class SingleClusterService(KafkaMetadataService):
         return KafkaStream(topic, {self._single.cluster_id: cluster})
 
     def _listed(self) -> set[str]:
+        """Return the topics that the cluster lists, without Kafka's own and the application's own."""
         if self._admin is None:
             config = self._client.admin_config()
             self._admin = ClusterAdmin(
@@ -77,9 +80,10 @@ class SingleClusterService(KafkaMetadataService):
             )
         try:
             listed = self._admin.list_topics() - INTERNAL
+            listed -= self._own_topics(self._admin, listed)
         except ClusterError as error:
             self.close()  # a client that lost its brokers does not find them again (see `admin.kafka_id`)
-            if not self._stall or self._last is None:
+            if self._options.cluster_failure_policy != "stall" or self._last is None:
                 raise MetadataUnavailableError(str(error)) from error
             if not self._unlisted:
                 log.warning("cannot list the topics, so the last listed ones stay until the cluster answers: %s", error)
@@ -87,3 +91,12 @@ class SingleClusterService(KafkaMetadataService):
             return self._last
         self._last, self._unlisted = listed, False
         return listed
+
+    def _own_topics(self, admin: ClusterAdmin, listed: set[str]) -> frozenset[str]:
+        """Return those topics that are the application's own. Asks for an id only if a topic is named like one."""
+        own, cluster = self._options.own_topics, self._single.cluster_id
+        alike = own.topics & listed if own is not None else frozenset()
+        if own is None or not alike:
+            return frozenset()
+        is_home = own.is_home(cluster, admin.kafka_id(min(alike)), partial(home_id_of, self._options))
+        return alike if is_home else frozenset()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from dynamic_kafka.options.dead_letters import DeadLetterTopic
 from dynamic_kafka.options.option import Option, combined_from, option
+from dynamic_kafka.options.own_topics import DeadLetterTopic, OwnTopics
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,5 +39,16 @@ class InternalTopicOptions:
             " (`bootstrapServers`, `properties`). `kafkaId` is the `cluster.id` that its brokers have to report. The"
             " bundled application sets it from `internalTopics` in `app.yaml`.",
             'JSON such as `{"topic": "dead", "cluster": "east"}`',
+        )
+    )
+    own_topics: OwnTopics | None = combined_from(
+        Option(
+            "internalTopics",
+            "text",
+            "The bundled application sets it: its internal topics, those of them that it writes itself, and their home,"
+            " as in `deadLetters`. No pattern matches any of them on that cluster, and a stream that names one that the"
+            " application writes is refused: each batch would make records for the next. Without this option, that"
+            " holds for the topic of `deadLetters`.",
+            'JSON such as `{"topics": ["log", "keys"], "written": ["log"], "cluster": "east"}`',
         )
     )

@@ -6,6 +6,7 @@ holds no secret: the parser refuses literal secrets, and keeps references (`${fi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -56,6 +57,15 @@ class SourceOptions(
     def bounded(self) -> bool:
         """Whether the options alone bound the run. Stopping offsets in metadata may bound it too."""
         return self.mode == "batch" or self.ending is not None
+
+    def is_matched(self, topic: str) -> bool:
+        """Return whether a pattern for a single cluster's topics matches this one. It matches no internal topic.
+
+        On a cluster that is not the home, it may match a topic of the same name: only the metadata service asks.
+        """
+        pattern = self.single.pattern if self.single is not None else None
+        own = self.own_topics.topics if self.own_topics is not None else frozenset()
+        return pattern is not None and re.fullmatch(pattern, topic) is not None and topic not in own
 
     def starting_for(self, cluster_id: str) -> OffsetSpec:
         """Return where a cluster starts in the first plan, unless its metadata sets something else."""

@@ -12,13 +12,13 @@ from typing import Any, Literal
 
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.options.common_secrets import secret_names, shown
-from dynamic_kafka.options.dead_letters import DeadLetterTopic, parse_dead_letters
 from dynamic_kafka.options.durations import unit_warning
 from dynamic_kafka.options.index import IGNORED_OPTIONS
 from dynamic_kafka.options.java_client_properties import check_no_literal_secrets, translate_java
 from dynamic_kafka.options.model import SourceOptions
 from dynamic_kafka.options.offset_bounds import parse_bounds
 from dynamic_kafka.options.option import direct_options
+from dynamic_kafka.options.own_topics import DeadLetterTopic, OwnTopics, parse_dead_letters, parse_own_topics
 from dynamic_kafka.options.recognition import GivenOptions, recognise
 from dynamic_kafka.options.secrets import check_references
 from dynamic_kafka.options.subscription import parse_subscription
@@ -72,6 +72,7 @@ def parse_options(options: Mapping[str, str], *, mode: Mode) -> SourceOptions:
         ending=bounds.ending,
         kafka_properties=kafka_properties,
         dead_letters=dead_letters,
+        own_topics=_own_topics(given, dead_letters),
         warnings=tuple(warnings),
         raw=NamedOptions(options),
         **fields,
@@ -170,6 +171,17 @@ def _dead_letters(given: GivenOptions, refused_records: str, warnings: list[str]
             " `internalTopics`"
         )
     return found
+
+
+def _own_topics(given: GivenOptions, letters: DeadLetterTopic | None) -> OwnTopics | None:
+    """Return the application's own topics, at least the dead-letter topic. Raises OptionError."""
+    text = given.text("internalTopics")
+    if text is not None:
+        return parse_own_topics(text, given.where("internalTopics"))
+    if letters is None:
+        return None
+    topics = frozenset((letters.topic,))
+    return OwnTopics(letters.cluster, letters.properties, letters.kafka_id, topics, topics)
 
 
 def _pending_removed_ranges(word: str | None, state_location: str | None) -> Literal["filter", "refuse"]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dynamic_kafka.errors import ClusterError, DynamicKafkaError, IdentityError, MissingSourceTopicError
+from dynamic_kafka.errors import ClusterError, DynamicKafkaError, IdentityError, MissingSourceTopicError, OptionError
 from dynamic_kafka.planning.identity import AcceptedIdentity, identity_problems, is_another, saved_identity, unconfirmed
 from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.planning.questions import AcceptedIdentitiesQuestion, Steps
+from dynamic_kafka.planning.questions import AcceptedIdentitiesQuestion, HomeIdQuestion, Steps
 from dynamic_kafka.planning.reconcile import Reconciled, forget
 from dynamic_kafka.planning.starting import is_bounded, starts_elsewhere
 
@@ -78,6 +78,27 @@ def check_topics(given: PlanInput, progress: OffsetDocument) -> None:
     """
     for cluster, answer in given.observation.answers.items():
         _check_topics(given, progress, cluster, answer)
+
+
+def refuse_own_topics(given: PlanInput) -> Steps[None]:
+    """Refuse topics that the application writes itself: each batch would make records for the next one.
+
+    Raises:
+        RevisionRejectedError: metadata names such a topic on its home cluster.
+    """
+    own, answers = given.options.own_topics, given.observation.answers
+    clusters = given.observation.subscription.clusters
+    named = {cluster: own.written & clusters[cluster].topics.keys() for cluster in answers} if own is not None else {}
+    if own is None or not any(named.values()):
+        return
+    home_id = own.kafka_id
+    if home_id is None and own.cluster is None:
+        home_id = yield HomeIdQuestion()
+    try:
+        for cluster, topics in named.items():
+            own.refuse(cluster, topics, answers[cluster].kafka_id, lambda: home_id)
+    except OptionError as error:
+        raise RevisionRejectedError(error) from None
 
 
 def void_acceptances(reconciled: Reconciled, accepted: Accepted | None) -> Steps[Reconciled]:

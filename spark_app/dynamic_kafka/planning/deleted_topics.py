@@ -7,7 +7,6 @@ query may not describe any more. The outcome must not depend on whether the next
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -84,7 +83,7 @@ def mark_deleted_topics(
     unlisted = frozenset(
         (name, topic)
         for topic in reading.topics
-        if (topic not in topics or topic in missing) and re.fullmatch(single.pattern, topic)
+        if (topic not in topics or topic in missing) and given.options.is_matched(topic)
     )
     absent = (yield AbsentTopicsQuestion(unlisted)) if unlisted else frozenset()
     checked = given.options.topic_integrity_check

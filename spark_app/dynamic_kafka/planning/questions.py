@@ -91,6 +91,15 @@ class AbsentTopicsQuestion:
     topics: Topics
 
 
+@dataclass(frozen=True)
+class HomeIdQuestion:
+    """Which `cluster.id` does the home of the application's own topics report? Answer: the id, or None.
+
+    A plan asks only if metadata names a topic as the application has one, the home has servers of its own, and the
+    options do not name its id.
+    """
+
+
 class EpochCheck(NamedTuple):
     """The question about one split, whose partition had a new leader since the epoch `saved`.
 
@@ -123,6 +132,7 @@ Question = (
     | HighWatermarksQuestion
     | AbsentTopicsQuestion
     | EpochEndsQuestion
+    | HomeIdQuestion
 )
 
 Steps = Generator[Question, Any, T]

@@ -11,7 +11,7 @@ from dynamic_kafka.app.config.loading import parse_config
 from dynamic_kafka.app.internal_topics.home import find_home
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
-from dynamic_kafka.options.dead_letters import DeadLetterTopic
+from dynamic_kafka.options.own_topics import DeadLetterTopic
 
 APP = """\
 name: shop
@@ -152,15 +152,26 @@ REFUSING = "options: {mode: deadletter, recordDeserializer: 'rules:read'}\n"
 
 def test_the_source_gets_the_dead_letter_topic_with_its_home() -> None:
     config = parsed("  cluster: east\n  deadLetters: dead\n" + TOPICS, REFUSING)
-    assert config.parsed_options(config.sinks[0]).dead_letters == DeadLetterTopic("dead", "east", {}, None)
+    assert config.parsed_options(config.sinks[0]).dead_letters == DeadLetterTopic("east", {}, None, "dead")
     found = json.loads(config.reader_options(config.sinks[0], home_id="K2")["deadLetters"])
     assert found == {"topic": "dead", "cluster": "east", "kafkaId": "K2"}
     own = "  bootstrapServers: h:9092\n  kafkaId: K1\n  properties: {sasl.password: '${env:SHOP}'}\n"
     config = parsed(own + "  deadLetters: dead\n" + TOPICS, REFUSING)
     properties = {"bootstrap.servers": "h:9092", "sasl.password": "${env:SHOP}"}
-    assert config.parsed_options(config.sinks[0]).dead_letters == DeadLetterTopic("dead", None, properties, "K1")
+    assert config.parsed_options(config.sinks[0]).dead_letters == DeadLetterTopic(None, properties, "K1", "dead")
     config = parsed("  cluster: east\n  deadLetters: dead\n" + TOPICS)
     assert "deadLetters" not in config.source_options(config.sinks[0])
+
+
+def test_the_source_gets_the_own_topics_and_those_that_it_writes() -> None:
+    fields = "  cluster: east\n  offsetChangelog: offsets\n  deadLetters: dead\n" + TOPICS
+    names = ["offsets", "keys", "dead"]
+    for options, written in (("", ["offsets"]), (REFUSING, ["offsets", "dead"])):
+        config = parsed(fields, options)
+        found = json.loads(config.reader_options(config.sinks[0], home_id="K2")["internalTopics"])
+        assert found == {"topics": names, "written": written, "cluster": "east", "kafkaId": "K2"}
+    with pytest.raises(OptionError, match="is already set by the field `internalTopics`"):
+        parsed(fields, "options: {internalTopics: {topics: [x], cluster: east}}\n")
 
 
 def test_the_mode_without_a_dead_letter_topic_is_refused() -> None:

@@ -97,9 +97,9 @@ class AppConfig:
             options["streamPattern"] = file.streams.pattern
         if not has_state:
             options["stateLocation"] = f"{self.checkpoint_of(sink)}/{STATE_FOLDER}"
-        letters = file.internal_topics.dead_letters_option(home_id) if file.internal_topics is not None else None
-        if letters is not None and "deadletter" in (v.lower() for k, v in options.items() if k.lower() == "mode"):
-            options["deadLetters"] = letters
+        if file.internal_topics is not None:
+            letters = "deadletter" in (value.lower() for key, value in options.items() if key.lower() == "mode")
+            options |= file.internal_topics.source_options(home_id, writes_letters=letters)
         if sink.group_id is not None:
             options = {key: value for key, value in options.items() if key.lower() not in _GROUP_KEYS}
             options["kafka.group.id"] = sink.group_id

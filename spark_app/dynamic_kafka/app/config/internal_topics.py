@@ -138,12 +138,19 @@ class InternalTopics(Part):
             problems.append(Problem(("timeout",), "must be at least 1s"))
         return problems
 
-    def dead_letters_option(self, home_id: str | None) -> str | None:
-        """Return the source's option `deadLetters` for a home with this `cluster.id`; None without such a topic."""
-        if self.dead_letters is None:
-            return None
+    def source_options(self, home_id: str | None, *, writes_letters: bool) -> dict[str, str]:
+        """Return the source's options about these topics, for a home with this `cluster.id`.
+
+        Args:
+            writes_letters: whether the source writes dead letters (`mode=deadletter`).
+        """
         home: dict[str, Any] = {"cluster": self.cluster}
         if self.bootstrap_servers is not None:
             home = {"bootstrapServers": self.bootstrap_servers, "properties": self.properties}
         pinned = home_id or self.kafka_id
-        return json.dumps({"topic": self.dead_letters, **home, **({"kafkaId": pinned} if pinned else {})})
+        home |= {"kafkaId": pinned} if pinned else {}
+        letters = self.dead_letters if writes_letters else None
+        written = [name for name in (self.offset_changelog, letters) if name is not None]
+        own = {"topics": [topic.name for topic in self.topics], "written": written, **home}
+        options = {"internalTopics": json.dumps(own)}
+        return options if letters is None else {**options, "deadLetters": json.dumps({"topic": letters, **home})}

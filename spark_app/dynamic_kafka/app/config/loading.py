@@ -99,6 +99,7 @@ def _cross_check(config: AppConfig) -> list[Problem]:
             ("stream-pattern", "streams", file.streams),
             ("metadatapath", "metadata", file.metadata),
             ("deadletters", "internalTopics", file.internal_topics),
+            ("internaltopics", "internalTopics", file.internal_topics),
         )
         if key in given and value is not None
     ]

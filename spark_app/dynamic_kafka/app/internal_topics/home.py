@@ -7,7 +7,8 @@ from functools import partial
 
 from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.config.internal_topics import InternalTopics
-from dynamic_kafka.driver.cluster_clients import OWN_SERVERS, home_client
+from dynamic_kafka.driver.cluster_clients import home_client
+from dynamic_kafka.driver.home_servers import OWN_SERVERS
 from dynamic_kafka.kafka.config import ClusterClient, admin_config
 from dynamic_kafka.kafka.topic_admin import TopicAdmin
 from dynamic_kafka.metadata.subscription import Subscription

@@ -11,6 +11,7 @@ from functools import partial
 from dynamic_kafka.app.tools.announced_waits import announced_waits
 from dynamic_kafka.driver.cluster_clients import ClusterProbes, request_of
 from dynamic_kafka.driver.cluster_failures import with_choices
+from dynamic_kafka.driver.home_servers import home_id_of
 from dynamic_kafka.errors import ClusterError, DynamicKafkaError, MissingSourceTopicError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.probe import collect_observations
@@ -46,7 +47,9 @@ def connect(options: SourceOptions, subscription: Subscription) -> Iterator[tupl
 
 
 def _rights(admin: ClusterAdmin, *, options: SourceOptions, cluster: str, answer: ClusterObservation) -> str:
-    """Return what works. Raises ClusterError for a topic that is missing or must not be read."""
+    """Return what works. Raises ClusterError or OptionError for a topic that is missing or must not be read."""
+    if options.own_topics is not None:
+        options.own_topics.refuse(cluster, answer.topics, answer.kafka_id, partial(home_id_of, options))
     if answer.missing:
         raise MissingSourceTopicError.of(cluster, answer.missing)
     if denied := admin.unreadable(answer.topics):

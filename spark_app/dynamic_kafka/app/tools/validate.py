@@ -196,6 +196,11 @@ def _metadata(options: SourceOptions, *, connected: bool) -> Iterator[Finding]:
         where = f"cluster {name}"
         yield _checked(where, partial(_client_properties, cluster.properties, where))
         yield _checked(where, partial(_secrets, client_of(options, subscription, name)))
+        if options.own_topics is not None and not connected:
+            try:
+                options.own_topics.refuse(name, cluster.topics, None, lambda: None)
+            except OptionError as error:
+                yield Finding(where, str(error), error)
     if not connected:
         yield _NOT_CONNECTED
         return

@@ -1,4 +1,4 @@
-"""The options `mode` and `deadLetters`."""
+"""The options `mode`, `deadLetters` and `internalTopics`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.options import SourceOptions, parse_options
-from dynamic_kafka.options.dead_letters import DeadLetterTopic
+from dynamic_kafka.options.own_topics import DeadLetterTopic, OwnTopics
 
 OPTIONS = {"streamIds": "s", "metadataPath": "/streams.yaml", "recordDeserializer": "m:f", "mode": "deadLetter"}
 EAST = {"topic": "dead", "cluster": "east"}
@@ -21,7 +21,7 @@ def parsed(wire: Any = EAST, **more: str) -> SourceOptions:
 
 
 def test_the_topic_is_on_a_cluster_of_the_metadata() -> None:
-    assert parsed().dead_letters == DeadLetterTopic("dead", "east", {}, None)
+    assert parsed().dead_letters == DeadLetterTopic("east", {}, None, "dead")
     assert parsed().warnings == ()
 
 
@@ -29,7 +29,7 @@ def test_the_topic_may_have_servers_of_its_own() -> None:
     password = {"sasl.password": "${file:/secrets/home:password}"}
     found = parsed({**OWN, "properties": password, "kafkaId": "K1"})
     expected = {**password, "bootstrap.servers": "h:9092"}
-    assert found.dead_letters == DeadLetterTopic("dead", None, expected, "K1")
+    assert found.dead_letters == DeadLetterTopic(None, expected, "K1", "dead")
     assert "password" not in repr(found)
 
 
@@ -77,3 +77,42 @@ def test_a_topic_without_the_mode_has_no_effect() -> None:
     found = parsed(mode="failfast", recordEvaluator="m:end", stateLocation="/state")
     assert found.dead_letters is None
     assert found.warnings == ("option 'deadLetters' has no effect without mode=deadletter",)
+
+
+def own_topics(wire: Any) -> OwnTopics | None:
+    given = {"streamIds": "s", "metadataPath": "/streams.yaml", "internalTopics": json.dumps(wire)}
+    return parse_options(given, mode="streaming").own_topics
+
+
+def test_the_own_topics_have_a_home() -> None:
+    assert own_topics({"topics": ["log", "keys"], "written": ["log"], "cluster": "east"}) == OwnTopics(
+        "east", {}, None, frozenset(("log", "keys")), frozenset(("log",))
+    )
+    found = own_topics({"topics": ["keys"], "bootstrapServers": "h:9092", "kafkaId": "K1"})
+    assert found == OwnTopics(None, {"bootstrap.servers": "h:9092"}, "K1", frozenset(("keys",)), frozenset())
+
+
+@pytest.mark.parametrize(
+    "wire", [[], {"topics": [], "cluster": "e"}, {"topics": ["a"]}, {"topics": "a", "cluster": "e"}]
+)
+def test_another_form_of_own_topics_is_refused(wire: Any) -> None:
+    with pytest.raises(OptionError, match=r"'internalTopics' must be JSON such as .*written"):
+        own_topics(wire)
+    with pytest.raises(OptionError, match="must be JSON such as"):
+        own_topics({"topics": ["a"], "written": ["b"], "cluster": "e"})
+
+
+def test_the_dead_letter_topic_is_an_own_topic() -> None:
+    dead = frozenset(("dead",))
+    assert parsed().own_topics == OwnTopics("east", {}, None, dead, dead)
+    assert parse_options({"streamIds": "s", "metadataPath": "/x"}, mode="streaming").own_topics is None
+
+
+def test_the_home_is_recognised_by_name_or_by_id() -> None:
+    by_name = OwnTopics("east", {}, None, frozenset("a"), frozenset("a"))
+    assert by_name.is_home("east", None, lambda: pytest.fail("a name is enough"))
+    assert not by_name.is_home("west", "K1", lambda: "K1")
+    by_id = OwnTopics(None, {}, None, frozenset("a"), frozenset("a"))
+    assert by_id.is_home("east", "K1", lambda: "K1")
+    assert not by_id.is_home("east", "K2", lambda: "K1")
+    assert not by_id.is_home("east", None, lambda: None)
