@@ -64,7 +64,7 @@ def test_a_foreign_report_shows_nothing_in_force(foreign: dict[str, str]) -> Non
     world.settle()
     assert world.condition("Ready") == ("Unknown", "AwaitsReport")
     assert "has not reported for this subscription yet" in world.message("Ready")
-    assert "the application takes it when it starts" in world.message("RolledOut")
+    assert "driver driver-1 has started, and has not reported it" in world.message("RolledOut")
     world.driver_reports().settle()
     assert world.condition("Ready") == ("True", "InForce")
     assert "is in force" in world.message("RolledOut")

@@ -22,9 +22,15 @@ MAX_REVERSIONS = 3
 """The operator stops making a patch that was removed this many times."""
 
 
-def adopted(revision: Revision, *, taken: bool) -> Condition:
-    """Say that the first document is there, or that the driver reports it."""
-    state = "is in force" if taken else "is rendered; the application takes it when it starts"
+def adopted(revision: Revision, driver: Driver | None, *, taken: bool) -> Condition:
+    """Say that the first document is there, or that the driver reports it.
+
+    Args:
+        driver: the running driver; None if none runs.
+    """
+    state = "is rendered; the application takes it when it starts"
+    if driver is not None:
+        state = "is in force" if taken else f"is rendered; driver {driver.name} has started, and has not reported it"
     return condition("RolledOut", True, "Adopted", f"revision {revision.counter}, the first document, {state}")
 
 

@@ -118,9 +118,9 @@ def _confirmed(wanted: Wanted, before: Rollout, driver: Driver | None, now: date
             reverted=before.reverted if same else 0,
         )
     if done.method == "Adopt":
-        running = driver is not None and driver.running
-        taken = running and has_applied(wanted.revision, subscription=wanted.subscription, driver=driver)
-        return Step(done, conditions.adopted(wanted.revision, taken=taken))
+        running = driver if driver is not None and driver.running and driver.owned else None
+        taken = has_applied(wanted.revision, subscription=wanted.subscription, driver=running)
+        return Step(done, conditions.adopted(wanted.revision, running, taken=taken))
     return Step(done, conditions.confirmed(wanted.revision))
 
 
