@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from dynamic_kafka.kafka.commit_marks import CommitMark
+from dynamic_kafka.kafka.groups import GroupClient
 from dynamic_kafka.metadata.topic_ids import shown_topic_id
 from tests.integration.app.driving import AppRun, write_app
 from tests.integration.app_tools.story import Tools
 from tests.integration.internal_topics.conftest import CHANGELOG, Shop
 from tests.support.fixtures import Topic
-from tests.support.streams import Rows, assert_rows, cluster, produce, stream, write_metadata
+from tests.support.streams import Rows, assert_rows, cluster, last_document, produce, stream, write_metadata
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(900)]
 
@@ -76,10 +80,14 @@ def test_a_lost_checkpoint_is_replaced_with_known_numbers(shop: Shop, tools: Too
     changelog, group, sink = (restored(origin) for origin in ("changelog", "group", "sink"))
     assert changelog["startingOffsets"] == {"east": {shop.orders: {"0": 20}}}
     assert group["startingOffsets"] == sink["startingOffsets"] == {"east": {shop.orders: {"0": 27}}}
-    split = ["east", shop.orders, 0]
-    assert changelog["splits"] == [{"split": split, "start": 20, "waiting": 12, "twice": 7, "missed": 0, "unseen": 0}]
-    assert group["splits"] == [{"split": split, "start": 27, "waiting": 5, "twice": 0, "missed": 0, "unseen": 0}]
-    assert (changelog["unchecked"], group["unchecked"], sink["unchecked"]) == ([], ["east"], ["east"])
+    split, active = ["east", shop.orders, 0], {"ended": False}
+    assert changelog["splits"] == [
+        {"split": split, "start": 20, "waiting": 12, "twice": 7, "missed": 0, "unseen": 0, **active}
+    ]
+    assert group["splits"] == [
+        {"split": split, "start": 27, "waiting": 5, "twice": 0, "missed": 0, "unseen": 0, **active}
+    ]
+    assert (changelog["unchecked"], group["unchecked"], sink["unchecked"]) == ([], ["east"], [])
 
     # And a part of the sink's rows gives no offsets
     lake = yaml.safe_load(path.read_text())["sinks"][0]
@@ -118,12 +126,19 @@ def test_expired_records_and_another_topic_are_noticed(shop: Shop, tools: Tools)
     app = LostCheckpoint(shop)
     produce("east", shop.east, shop.orders, 10)
     app.run()
-    produce("east", shop.east, shop.orders, 10)
-    shop.east.delete_records(shop.orders, 0, before=13)
+    # Given five records and the end of their transaction, which have expired, and four more
+    with shop.east.transaction() as transaction:
+        transaction.produce(shop.orders, ["1", "2", "3", "4", "5"])
+    shop.east.wait_decided(shop.orders)
+    produce("east", shop.east, shop.orders, 4)
+    shop.east.delete_records(shop.orders, 0, before=16)
     path = app.write()
     shutil.rmtree(app.folder / "checkpoints")
     (split,) = tools.json("restore-offsets", path)["splits"]
-    assert (split["start"], split["waiting"], split["missed"]) == (13, 7, 3)
+    assert (split["start"], split["waiting"], split["missed"]) == (16, 4, 6)
+    assert tools("restore-offsets", path) == 0
+    assert "At most 6 records are missed" in tools.output
+    assert "with compaction or transactions there are fewer records" in tools.output
 
     shop.east.delete_topic(shop.orders)
     assert tools("restore-offsets", path) == 10
@@ -132,6 +147,18 @@ def test_expired_records_and_another_topic_are_noticed(shop: Shop, tools: Tools)
     assert "was re-created (saved id" in tools.errors
     (split,) = tools.json("restore-offsets", path, "--leave-out", f"east/{shop.orders}")["splits"]
     assert split["start"] is None
+
+    # And the sink's rows are not of the new topic, although it has their offsets; the group's commits went with the old
+    produce("east", shop.east, shop.orders, 25)
+    assert tools("restore-offsets", path, "--from", "sink") == 4
+    assert f"east/{shop.orders}[0] has a record with another timestamp" in tools.errors
+    arguments = ("restore-offsets", path, "--leave-out", f"east/{shop.orders}")
+    (split,) = tools.json(*arguments, "--from", "sink")["splits"]
+    assert split["start"] is None
+    (split,) = tools.json(*arguments)["splits"]
+    assert split["twice"] is None
+    assert tools("restore-offsets", path, "--from", "group") == 2
+    assert "have no offset of a subscribed topic" in tools.errors
 
     content = yaml.safe_load(path.read_text())
     del content["internalTopics"]
@@ -169,3 +196,78 @@ def test_a_parked_topic_returns_at_its_offset(shop: Shop, tools: Tools, topic: T
     del lines["clusterId"]
     app.names(shop.orders, returns, **lines)
     assert_rows(app.run(checkpoint="checkpoints-2"), orders + later)
+
+
+def test_an_ended_split_ends_again_at_its_stop_record(shop: Shop, tools: Tools) -> None:
+    # Given a query that is over, and records behind its stop record
+    app = LostCheckpoint(shop)
+    (app.folder / "rules.py").write_text("def is_end(record):\n    return record.value == b'end'\n")
+    app.options["recordEvaluator"] = "rules:is_end"
+    read = produce("east", shop.east, shop.orders, 5)
+    shop.east.produce(shop.orders, ["end", "tomorrow", "tomorrow"])
+    assert_rows(app.run(), read)
+    path = app.write()
+    shutil.rmtree(app.folder / "checkpoints")
+
+    # When the checkpoint is lost, then each source starts at the stop record
+    for origin in ("changelog", "group", "sink"):
+        found = tools.json("restore-offsets", path, "--from", origin)
+        assert found["startingOffsets"] == {"east": {shop.orders: {"0": 5}}}
+        assert (found["over"], found["splits"][0]["ended"]) == (origin == "changelog",) * 2
+    assert tools("restore-offsets", path) == 0
+    assert f"1 splits had ended at stop records: east/{shop.orders}[0]." in tools.output
+
+    # And the new query ends there, too
+    app.options["startingOffsets"] = found["startingOffsets"]
+    app.options["kafka.group.id"] = f"{app.group}-new"
+    app.lake = "lake-2"
+    assert_rows(app.run(checkpoint="checkpoints-2"), Rows())
+    document = last_document(app.folder / "checkpoints-2" / "lake")
+    assert document is not None and document.over
+    assert document.clusters["east"].topics[shop.orders].ended == {0: 5}
+
+    # But a query without the evaluator, or without the stop record, would read on
+    app.options["kafka.group.id"] = app.group
+    del app.options["recordEvaluator"]
+    assert tools("restore-offsets", app.write()) == 4
+    assert f"east/{shop.orders}[0] at 5 had ended at a stop record" in tools.errors
+    assert "app.yaml has no recordEvaluator" in tools.errors
+    app.options["recordEvaluator"] = "rules:is_end"
+    shop.east.delete_records(shop.orders, 0, before=6)
+    assert tools("restore-offsets", app.write()) == 4
+    assert "the record is gone" in tools.errors
+
+
+def test_the_new_query_may_keep_the_group_a_minute_later(shop: Shop, tools: Tools) -> None:
+    app = LostCheckpoint(shop)
+    read = produce("east", shop.east, shop.orders, 5)
+    assert_rows(app.run(), read)
+    shutil.rmtree(app.folder / "checkpoints")
+    app.options["startingOffsets"] = {"east": {shop.orders: {"0": 5}}}
+    app.lake = "lake-2"
+    client = GroupClient("east", app.group, shop.east.client_properties(), deadline_s=30)
+    ((_, text),) = client.committed([(shop.orders, 0)]).values()
+    mark = CommitMark.parse(text)
+    assert mark is not None
+
+    def last_commit(seconds_ago: int) -> None:
+        at_ms = time.time_ns() // 1_000_000 - seconds_ago * 1000
+        client.commit({(shop.orders, 0): 5}, str(replace(mark, at_ms=at_ms)))
+
+    # When the lost query's last commit is young, then the tool says how long to wait, and a start is refused
+    last_commit(-50)
+    path = app.write(checkpoint="checkpoints-2")
+    assert tools("restore-offsets", path) == 0
+    assert f"With the same consumer group, a start is refused now: query {mark.query} commits to" in tools.output
+    assert "If that query has ended, start again in 1" in tools.output
+    with AppRun(path) as run:
+        assert run.wait_exit() == 7
+        assert "If that query has ended, start again in" in run.text()
+
+    # And a minute after it the new query reads on, with no other option
+    last_commit(61)
+    assert tools("restore-offsets", path) == 0
+    assert f"The new query may keep the consumer group '{app.group}'." in tools.output
+    later = produce("east", shop.east, shop.orders, 3)
+    assert_rows(app.run(checkpoint="checkpoints-2"), later)
+    client.close_in_background()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,14 +11,14 @@ import pytest
 import yaml
 from pyarrow import parquet
 
-from dynamic_kafka.app.tools.delivered_rows import delivered_ends
+from dynamic_kafka.app.tools.delivered_rows import last_rows
 from dynamic_kafka.app.tools.restored_offsets import RestoredOffsets, SavedOffsets, restore
 from dynamic_kafka.app.tools.restored_text import restored_text
 from dynamic_kafka.errors import IdentityError, OffsetDocumentError, OptionError
 from dynamic_kafka.metadata.document_models import ListCluster
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
-from dynamic_kafka.planning.progress import OffsetDocument, ParkedCluster, ParkedTopic
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedCluster, ParkedTopic, TopicProgress
 from dynamic_kafka.planning.splits import Split
 
 ONE, TWO = Split("east", "orders", 0), Split("east", "orders", 1)
@@ -110,6 +111,35 @@ def test_parked_splits_get_the_lines_for_their_return() -> None:
         restore(saved, answers(topic_id="id-2"), NAMED)
 
 
+def test_rows_of_another_topic_are_refused() -> None:
+    rows = SavedOffsets("the rows in lake", {ONE: 40, TWO: 7}, proven=frozenset({ONE}), foreign=frozenset({TWO}))
+    with pytest.raises(IdentityError, match=r"east/orders\[1\] has a record with another timestamp"):
+        restore(rows, answers(), NAMED)
+    assert restore(rows, answers(), NAMED, left_out=["east/orders"]).offsets() == {}
+    assert restore(replace(rows, foreign=frozenset()), answers(), NAMED).unchecked == ("east",)
+    assert restore(replace(rows, proven=frozenset({ONE, TWO}), foreign=frozenset()), answers(), NAMED).unchecked == ()
+
+
+def test_an_ended_split_needs_its_stop_record_and_an_evaluator() -> None:
+    ended = TopicProgress("st", {0: 40, 1: 7}, "id-1", ended={0: 40})
+    saved = SavedOffsets.of(
+        OffsetDocument(clusters={"east": ClusterProgress({"orders": ended}, "K1")}), "the changelog"
+    )
+    restored = restore(saved, answers(), NAMED, stops=[ONE])
+    assert [(each.start, each.ended) for each in restored.splits] == [(40, True), (7, False)]
+    text = "1 splits had ended at stop records: east/orders[0]."
+    assert text in restored_text(saved, restored, None, evaluates=True)
+    with pytest.raises(OffsetDocumentError, match=r"east/orders\[0\] at 40 had ended .* the record is gone"):
+        restore(saved, answers(), NAMED, stops=[])
+    with pytest.raises(OffsetDocumentError, match="has no recordEvaluator"):
+        restore(saved, answers(), NAMED)
+    assert restore(saved, answers(), NAMED, left_out=["east/orders"]).offsets() == {}
+    # And a source without stop records says that it has none
+    group = SavedOffsets("the group", {ONE: 40})
+    restored = restore(group, answers(), NAMED, stops=[])
+    assert "does not show which splits have ended" in restored_text(group, restored, None, evaluates=True)
+
+
 def write_rows(folder: Path, batch: str, file: str, *rows: tuple[str, str, int, int]) -> None:
     """Write a file of a Parquet sink, and add it to the log as Spark does."""
     names = ["kafka_cluster", "topic", "partition", "offset"]
@@ -127,7 +157,21 @@ def test_the_rows_of_logged_files_show_what_was_delivered(tmp_path: Path) -> Non
     write_rows(folder, "9.compact", "a b.parquet", ("east", "orders", 0, 4), ("east", "orders", 1, 0))
     write_rows(folder, "10", "b.parquet", ("east", "orders", 0, 5))
     parquet.write_table(pa.table({"offset": [99]}), folder / "of-a-failed-task.parquet")
-    assert delivered_ends(str(folder)) == {ONE: 6, TWO: 1}
+    assert last_rows(str(folder)) == {ONE: (5, None), TWO: (0, None)}
+
+
+@pytest.mark.parametrize("stored", ["int96", "us"])
+def test_the_last_row_has_the_timestamp_of_its_record(tmp_path: Path, stored: str) -> None:
+    write_rows(tmp_path, "0", "a.parquet", ("east", "orders", 0, 5), ("east", "orders", 0, 4))
+    path = tmp_path / "a.parquet"
+    times = pa.array([1764000000123000, 7000], pa.timestamp("us", tz="UTC"))
+    table = parquet.read_table(path).append_column("timestamp", times)
+    parquet.write_table(table, path, use_deprecated_int96_timestamps=stored == "int96")
+    assert last_rows(str(tmp_path)) == {ONE: (5, 1764000000123)}
+    # And a column of another type is not the record's timestamp
+    table = parquet.read_table(path).drop_columns(["timestamp"]).append_column("timestamp", pa.array(["a", "b"]))
+    parquet.write_table(table, path)
+    assert last_rows(str(tmp_path)) == {ONE: (5, None)}
 
 
 @pytest.mark.parametrize(
@@ -141,17 +185,17 @@ def test_a_gap_in_the_sinks_log_is_refused(tmp_path: Path, gone: str, why: str) 
     log = tmp_path / "_spark_metadata"
     (log / gone).unlink()
     with pytest.raises(OffsetDocumentError, match=why):
-        delivered_ends(str(tmp_path))
+        last_rows(str(tmp_path))
     for cut in ("", "v2"):
         (log / gone).write_text(cut)
         with pytest.raises(OffsetDocumentError, match=f"{gone} is damaged"):
-            delivered_ends(str(tmp_path))
+            last_rows(str(tmp_path))
 
 
 def test_rows_without_their_place_are_refused(tmp_path: Path) -> None:
     write_rows(tmp_path, "0", "a.parquet", ("east", "orders", 0, 4))
     parquet.write_table(pa.table({"value": ["x"]}), tmp_path / "a.parquet")
     with pytest.raises(OptionError, match="no column"):
-        delivered_ends(str(tmp_path))
+        last_rows(str(tmp_path))
     with pytest.raises(OptionError, match="no log _spark_metadata"):
-        delivered_ends(str(tmp_path / "empty"))
+        last_rows(str(tmp_path / "empty"))

@@ -10,8 +10,9 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.config.loading import load_config
@@ -20,16 +21,19 @@ from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.internal_topics.changelog import ChangelogRecord, read_changelog
 from dynamic_kafka.app.internal_topics.home import find_home
 from dynamic_kafka.app.query.checkpoints import Checkpoint
-from dynamic_kafka.app.tools.delivered_rows import delivered_ends
+from dynamic_kafka.app.tools.delivered_rows import LastRow, last_rows
 from dynamic_kafka.app.tools.formatting import shown_time
 from dynamic_kafka.app.tools.restored_offsets import SavedOffsets, restore
 from dynamic_kafka.app.tools.restored_text import restored_text, restored_wire
 from dynamic_kafka.driver.cluster_clients import client_of, observe_all
 from dynamic_kafka.driver.metadata_services import make_discovery
-from dynamic_kafka.errors import DynamicKafkaError, OptionError
-from dynamic_kafka.kafka.groups import GroupClient
+from dynamic_kafka.errors import DynamicKafkaError, GroupInUseError, OptionError
+from dynamic_kafka.kafka.commit_marks import CommitMark, check_group
+from dynamic_kafka.kafka.groups import Commits, GroupClient
+from dynamic_kafka.kafka.record_times import record_times
 from dynamic_kafka.metadata.subscription import Subscription
-from dynamic_kafka.planning.observation import ClusterObservation
+from dynamic_kafka.options import SourceOptions
+from dynamic_kafka.planning.observation import ClusterObservation, observed_topic
 from dynamic_kafka.planning.renames import carry_over
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.wording import first_few
@@ -70,20 +74,24 @@ def run(arguments: argparse.Namespace) -> int:
     config = load_config(arguments.app)
     gathered = _Gathered.of(config, config.sink(arguments.sink), arguments.source)
     origin = arguments.origin or gathered.default_origin()
-    saved = gathered.saved(origin)
+    saved, others = gathered.saved(origin), gathered.evidence(origin)
+    evaluates = gathered.options.record_evaluator is not None
     restored = restore(
         saved,
         gathered.answers,
         gathered.subscription,
-        delivered=gathered.evidence(origin),
-        rows=gathered.rows() if origin != "sink" else None,
+        delivered=others.values(),
+        rows=others.get("sink"),
         left_out=arguments.leave_out,
+        stops=gathered.record_times(saved.ended).keys() if evaluates else None,
     )
+    group = gathered.group_advice()
     if arguments.json:
-        print(json.dumps(restored_wire(saved, restored), indent=1, sort_keys=True))
+        print(json.dumps({**restored_wire(saved, restored), "group": group}, indent=1, sort_keys=True))
     else:
         checkpoint = Checkpoint(config.checkpoint_of(gathered.sink))
-        print(restored_text(saved, restored, checkpoint.uri if checkpoint.planned is not None else None))
+        left = checkpoint.uri if checkpoint.planned is not None else None
+        print(restored_text(saved, restored, left, evaluates=evaluates, group=group))
     return ExitCode.DONE
 
 
@@ -94,6 +102,7 @@ class _Gathered:
     config: AppConfig
     sink: Sink
     source: int
+    options: SourceOptions
     subscription: Subscription
     answers: Mapping[str, ClusterObservation]
 
@@ -109,7 +118,7 @@ class _Gathered:
         discovery.start()
         subscription = discovery.current().subscription
         discovery.stop()
-        return cls(config, sink, source, subscription, observe_all(options, subscription, earliest=True))
+        return cls(config, sink, source, options, subscription, observe_all(options, subscription, earliest=True))
 
     def default_origin(self) -> str:
         """Return `changelog`. Raises OptionError if the application has none."""
@@ -125,62 +134,106 @@ class _Gathered:
         """Return the offsets of one source. Raises OptionError if there are none."""
         if origin == "changelog":
             return self._of_changelog()
-        found = self._committed() if origin == "group" else self.rows(required=True)
-        if not found:
-            what = f"the group {self._group()!r} has no commits" if origin == "group" else "the sink has no rows"
-            raise OptionError(f"{self.config.source}, sink {self.sink.name}: {what} of the subscribed topics")
-        what = f"the commits of group {self._group()!r}" if origin == "group" else f"the rows in {self.sink.folder}"
-        return SavedOffsets(what, found)
+        if origin == "sink" and "retention" in map(str.lower, self.sink.options):
+            raise OptionError(
+                f"{self.config.source}: the log of sink {self.sink.name!r} forgets old files (option retention), and"
+                " with them the offsets of quiet partitions: choose another source with --from"
+            )
+        saved = self._committed() if origin == "group" else self.rows
+        if not saved.next:
+            raise OptionError(
+                f"{self.config.source}, sink {self.sink.name}: {saved.origin} have no offset of a subscribed topic"
+            )
+        return saved
 
-    def evidence(self, origin: str) -> list[Mapping[Split, int]]:
-        """Return what the other sources show about deliveries."""
-        found: list[Mapping[Split, int] | None] = []
-        if origin != "group" and self._group() is not None:
-            found.append(self._committed())
-        if origin != "sink":
-            found.append(self.rows())
-        return [each for each in found if each is not None]
+    def evidence(self, origin: str) -> dict[str, Mapping[Split, int]]:
+        """Return what the other sources, as far as they can be read, show about deliveries."""
+        found: dict[str, Mapping[Split, int]] = {}
+        sources: Mapping[str, Callable[[], SavedOffsets]] = {"group": self._committed, "sink": lambda: self.rows}
+        for other, read in sources.items():
+            if other == origin:
+                continue
+            try:
+                shown = read()
+                found[other] = {split: end for split, end in shown.next.items() if split not in shown.foreign}
+            except DynamicKafkaError as error:
+                log.debug("the %s is not compared: %s", other, error)
+        return found
 
-    def rows(self, *, required: bool = False) -> Mapping[Split, int] | None:
-        """Return the offset after the last row of each split; None if the sink is no readable Parquet sink."""
+    @cached_property
+    def rows(self) -> SavedOffsets:
+        """The offset after the last row of each split, compared with the record that its topic has there now.
+
+        Raises:
+            OptionError, OffsetDocumentError: the sink has no Parquet files, or these or their log cannot be read.
+        """
+        if self.sink.format_name != "parquet" or self.sink.folder is None:
+            raise OptionError(f"{self.config.source}: sink {self.sink.name!r} writes no Parquet files")
+        # Rows have the id that their cluster had then.
+        present = {each.renamed_from: name for name, each in self.subscription.clusters.items() if each.renamed_from}
+        last: dict[Split, LastRow] = {}
+        for read, row in last_rows(self.sink.folder).items():
+            split = read._replace(cluster=present.get(read.cluster, read.cluster))
+            last[split] = max(last.get(split, row), row, key=LastRow.order)
+        stamped = {split: row for split, row in last.items() if row.timestamp_ms is not None}
+        there = self.record_times({split: row.offset for split, row in stamped.items()})
+        proven = frozenset(split for split, at_ms in there.items() if at_ms == stamped[split].timestamp_ms)
+        ends = {split: row.offset + 1 for split, row in last.items()}
+        return SavedOffsets(f"the rows in {self.sink.folder}", ends, proven=proven, foreign=frozenset(there) - proven)
+
+    def record_times(self, offsets: Mapping[Split, int]) -> dict[Split, int]:
+        """Return the timestamps of the records at these offsets, of those that are still there."""
+        asked: dict[str, dict[tuple[str, int], int]] = {}
+        for split, offset in offsets.items():
+            seen = observed_topic(self.answers, split.cluster, split.topic)
+            if (
+                seen is not None
+                and seen.earliest.get(split.partition, offset + 1) <= offset < seen.latest[split.partition]
+            ):
+                asked.setdefault(split.cluster, {})[split.topic, split.partition] = offset
+        found: dict[Split, int] = {}
+        for cluster, wanted in asked.items():
+            config = client_of(self.options, self.subscription, cluster).consumer_config()
+            times = record_times(cluster, config, wanted, DEADLINE_S)
+            found |= {Split(cluster, *key): at_ms for key, at_ms in times.items()}
+        return found
+
+    def group_advice(self) -> str:
+        """Return what a new query with the same consumer group has to wait for; empty if it commits to none."""
+        if not self.options.commit_offsets:
+            return ""
         try:
-            if self.sink.format_name != "parquet" or self.sink.folder is None:
-                raise OptionError(f"{self.config.source}: sink {self.sink.name!r} writes no Parquet files")
-            if required and "retention" in map(str.lower, self.sink.options):
-                raise OptionError(
-                    f"{self.config.source}: the log of sink {self.sink.name!r} forgets old files (option retention), and"
-                    " with them the offsets of quiet partitions: choose another source with --from"
-                )
-            return self._present_ids(delivered_ends(self.sink.folder))
+            for cluster, commits in self._commits.items():
+                check_group(cluster, str(self.options.group_id), commits, CommitMark("", 0, 0), allow_old=False)
+        except GroupInUseError as error:
+            return f"With the same consumer group, a start is refused now: {error}."
         except DynamicKafkaError as error:
-            if required:
-                raise
-            log.debug("the sink's rows are not compared: %s", error)
-            return None
+            return f"It is not known whether the consumer group is in use: {error}."
+        return f"The new query may keep the consumer group {self.options.group_id!r}."
 
-    def _present_ids(self, found: Mapping[Split, int]) -> dict[Split, int]:
-        """Return rows under the present id of their cluster, where metadata says `renamedFrom`."""
-        former = {each.renamed_from: name for name, each in self.subscription.clusters.items() if each.renamed_from}
-        return {split._replace(cluster=former.get(split.cluster, split.cluster)): end for split, end in found.items()}
-
-    def _group(self) -> str | None:
-        return self.config.parsed_options(self.sink).group_id
-
-    def _committed(self) -> dict[Split, int]:
-        options, group = self.config.parsed_options(self.sink), self._group()
+    @cached_property
+    def _commits(self) -> Mapping[str, Commits]:
+        group = self.options.group_id
         if group is None:
             raise OptionError(f"{self.config.source}: sink {self.sink.name!r} has no consumer group (kafka.group.id)")
-        found: dict[Split, int] = {}
+        found: dict[str, Commits] = {}
         for cluster, answer in self.answers.items():
             partitions = [(topic, p) for topic, seen in answer.topics.items() for p in seen.latest]
-            config = client_of(options, self.subscription, cluster).admin_config()
+            config = client_of(self.options, self.subscription, cluster).admin_config()
             client = GroupClient(cluster, group, config, deadline_s=DEADLINE_S)
             try:
-                commits = client.committed(partitions)
+                found[cluster] = client.committed(partitions)
             finally:
                 client.close_in_background()
-            found |= {Split(cluster, topic, p): offset for (topic, p), (offset, _) in commits.items()}
         return found
+
+    def _committed(self) -> SavedOffsets:
+        every = {
+            Split(cluster, *key): offset
+            for cluster, found in self._commits.items()
+            for key, (offset, _) in found.items()
+        }
+        return SavedOffsets(f"the commits of group {self.options.group_id!r}", every)
 
     def _of_changelog(self) -> SavedOffsets:
         self.default_origin()

@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from dynamic_kafka.errors import IdentityError, OffsetDocumentError
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.planning.observation import ClusterObservation
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedCluster
 from dynamic_kafka.planning.splits import Split
+from dynamic_kafka.wording import first_few
 
 
 @dataclass(frozen=True)
@@ -23,27 +24,39 @@ class SavedOffsets:
         origin: the source in words.
         kafka_ids: {cluster: `cluster.id`}, where the source has it.
         topic_ids: {(cluster, topic): topic id}, where the source has it.
+        proven: splits whose topic still has the last record that the source has of them.
+        foreign: splits whose topic has another record in its place.
+        ended: the stop record's offset of each split that a record evaluator has ended.
+        over: whether all splits of the query had ended.
     """
 
     origin: str
     next: Mapping[Split, int]
     kafka_ids: Mapping[str, str] = field(default_factory=dict)
     topic_ids: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    proven: frozenset[Split] = frozenset()
+    foreign: frozenset[Split] = frozenset()
+    ended: Mapping[Split, int] = field(default_factory=dict)
+    over: bool = False
 
     @classmethod
     def of(cls, document: OffsetDocument, origin: str) -> SavedOffsets:
         """Return the splits of an offset document, parked ones too, with the ids that it has."""
         found: dict[Split, int] = {}
+        ended: dict[Split, int] = {}
         kafka_ids: dict[str, str] = {}
         topic_ids: dict[tuple[str, str], str] = {}
-        for cluster, progress in (*document.parked.items(), *document.clusters.items()):
+        every: Iterable[tuple[str, ClusterProgress | ParkedCluster]]
+        every = (*document.parked.items(), *document.clusters.items())
+        for cluster, progress in every:
             if progress.kafka_id is not None:
                 kafka_ids[cluster] = progress.kafka_id
             for name, topic in progress.topics.items():
                 found |= {Split(cluster, name, partition): offset for partition, offset in topic.next.items()}
+                ended |= {Split(cluster, name, partition): offset for partition, offset in topic.ended.items()}
                 if topic.topic_id is not None:
                     topic_ids[cluster, name] = topic.topic_id
-        return cls(origin, found, kafka_ids, topic_ids)
+        return cls(origin, found, kafka_ids, topic_ids, ended=ended, over=document.over)
 
 
 @dataclass(frozen=True)
@@ -52,10 +65,13 @@ class RestoredSplit:
 
     Attributes:
         start: the offset to start from; None if nothing is saved: it starts at its first record.
-        waiting: the records from there to the end.
+        waiting: the offsets from there to the end.
         twice: those of them that were delivered already, as other evidence shows; None if there is no other evidence.
-        missed: records between the saved offset and the first one that is still there.
-        unseen: at most so many records before the start have no row in the sink: filtered out, or never delivered.
+        missed: offsets between the saved one and the first one that is still there.
+        unseen: offsets before the start that have no row in the sink: filtered out, or never delivered.
+        ended: whether the start is before a stop record, which is still there, or at it.
+
+    Numbers of offsets are upper bounds of records: compaction and transactions leave offsets without a record.
     """
 
     split: Split
@@ -64,6 +80,7 @@ class RestoredSplit:
     twice: int | None
     missed: int
     unseen: int | None
+    ended: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,6 +109,7 @@ def restore(
     delivered: Collection[Mapping[Split, int]] = (),
     rows: Mapping[Split, int] | None = None,
     left_out: Collection[str] = (),
+    stops: Collection[Split] | None = None,
 ) -> RestoredOffsets:
     """Compare saved offsets with the clusters.
 
@@ -100,10 +118,11 @@ def restore(
         delivered: other evidence: the next offset of each split after deliveries or commits.
         rows: the offset after the last row of each split in the sink, if it was read.
         left_out: `cluster` or `cluster/topic`, which start anew whatever is saved.
+        stops: those of the ended splits whose stop record is still there; None without a record evaluator.
 
     Raises:
         IdentityError: a cluster or topic is another one than the saved one.
-        OffsetDocumentError: a saved offset is past the end of its partition.
+        OffsetDocumentError: a saved offset is past the end of its partition, or a stop record would not be found again.
     """
     kept = {
         split: offset
@@ -111,8 +130,10 @@ def restore(
         if split.cluster not in left_out and f"{split.cluster}/{split.topic}" not in left_out
     }
     _check_identities(saved, kept, answers)
+    present = list(_present(answers, subscription))
+    _check_stop_records(saved, [split for split, _, _ in present if split in kept], stops)
     splits = []
-    for split, earliest, latest in _present(answers, subscription):
+    for split, earliest, latest in present:
         offset = kept.pop(split, None)
         start = earliest if offset is None else offset
         if start > latest:
@@ -130,6 +151,7 @@ def restore(
                 twice=max(0, min(max(known), latest) - first) if known else None,
                 missed=max(0, earliest - start),
                 unseen=None if rows is None or offset is None else max(0, start - rows.get(split, earliest)),
+                ended=offset is not None and split in saved.ended,
             )
         )
     return RestoredOffsets(tuple(splits), dict(sorted(kept.items())), tuple(_unchecked(saved, splits)))
@@ -159,16 +181,34 @@ def _check_identities(
             if old is not None and new is not None and old != new:
                 text = f"topic {topic!r} of cluster {cluster!r} was re-created (saved id {old}, now {new})"
                 problems.append((f"{cluster}/{topic}", text))
+    for split in sorted(saved.foreign & kept.keys()):
+        text = f"{split} has a record with another timestamp where {saved.origin} end: the topic was re-created, or"
+        problems.append((f"{split.cluster}/{split.topic}", f"{text} the sink's transformation changes `timestamp`"))
     if problems:
-        flags = " ".join(f"--leave-out {what}" for what, _ in problems)
+        flags = " ".join(dict.fromkeys(f"--leave-out {what}" for what, _ in problems))
         raise IdentityError(
             f"the offsets of {saved.origin} are of another cluster or topic: {'; '.join(text for _, text in problems)}."
-            f" Correct the metadata, or let these start at their first record: {flags}"
+            " Correct the metadata, choose another source with --from, or let these start at their first record:"
+            f" {flags}"
+        )
+
+
+def _check_stop_records(saved: SavedOffsets, present: Collection[Split], stops: Collection[Split] | None) -> None:
+    """Refuse ended splits whose stop record the new query would not find: it would read on behind it."""
+    lost = sorted(split for split in present if split in saved.ended and (stops is None or split not in stops))
+    if lost:
+        why = "app.yaml has no recordEvaluator" if stops is None else "the record is gone"
+        flags = " ".join(dict.fromkeys(f"--leave-out {split.cluster}/{split.topic}" for split in lost))
+        way = "Set recordEvaluator" if stops is None else "Take the topics out of the metadata"
+        raise OffsetDocumentError(
+            f"{first_few(f'{split} at {saved.ended[split]}' for split in lost)} had ended at a stop record, and a new"
+            f" query would read on behind it: {why}. {way}, or let all partitions of these topics start at their first"
+            f" record: {flags}"
         )
 
 
 def _unchecked(saved: SavedOffsets, splits: Collection[RestoredSplit]) -> Iterator[str]:
-    restored = [each.split for each in splits if each.start is not None]
+    restored = [each.split for each in splits if each.start is not None and each.split not in saved.proven]
     for cluster in sorted({split.cluster for split in restored}):
         if cluster not in saved.kafka_ids:
             yield cluster

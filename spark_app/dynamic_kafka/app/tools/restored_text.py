@@ -17,11 +17,15 @@ from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.wording import first_few
 
 
-def restored_text(saved: SavedOffsets, restored: RestoredOffsets, checkpoint: str | None) -> str:
+def restored_text(
+    saved: SavedOffsets, restored: RestoredOffsets, checkpoint: str | None, *, evaluates: bool = False, group: str = ""
+) -> str:
     """Return the result as text.
 
     Args:
         checkpoint: the query's checkpoint, if it still holds a batch.
+        evaluates: whether the query has a record evaluator.
+        group: a sentence about the consumer group, if the query has one.
     """
     rows = [
         (*each.split, "first record" if each.start is None else each.start, each.waiting, each.twice, each.missed)
@@ -31,20 +35,27 @@ def restored_text(saved: SavedOffsets, restored: RestoredOffsets, checkpoint: st
     every = {each.split: -2 if each.start is None else each.start for each in restored.splits}
     parts = [
         f"From {saved.origin}.",
-        *_notes(restored, checkpoint),
+        *_notes(saved, restored, checkpoint),
         table(titles, rows),
         _sums(restored),
+        *(_stop_records(saved, restored) if evaluates else ()),
         f"In the metadata, for each cluster:\n\n{_yaml(_entries(restored.offsets()))}",
         "Or as an option of the new query, which has to list every partition (-2 is the first record):\n\n"
         f"    startingOffsets  {json.dumps(_nested(every), sort_keys=True)}",
         "Give the query a new checkpoint and a new stateLocation, and a Parquet sink a new folder. After its first"
         " committed batch, remove the offsets from the metadata.",
+        *filter(None, [group]),
         *_unnamed(saved, restored),
     ]
     return "\n\n".join(parts)
 
 
-def _notes(restored: RestoredOffsets, checkpoint: str | None) -> Iterator[str]:
+def _notes(saved: SavedOffsets, restored: RestoredOffsets, checkpoint: str | None) -> Iterator[str]:
+    if saved.over:
+        yield (
+            "The query is over: all its splits have ended at stop records. A new query ends there again, but also reads"
+            " splits that were added since."
+        )
     if checkpoint is not None:
         yield f"{checkpoint} holds a checkpoint: if it can be read, continue with it instead (`inspect` shows it)."
     if restored.unchecked:
@@ -68,10 +79,12 @@ def _unnamed(saved: SavedOffsets, restored: RestoredOffsets) -> Iterator[str]:
 
 def _sums(restored: RestoredOffsets) -> str:
     known = [each.twice for each in restored.splits if each.twice is not None]
-    twice = f"At least {sum(known)} records come twice" if known else "It is not known how many records come twice"
     lines = [
-        f"{twice}: they are behind the start, and another source shows them as delivered or committed.",
-        f"{sum(each.missed for each in restored.splits)} records are missed: they have expired since.",
+        f"Another source shows {sum(known)} offsets behind the start as delivered or committed: their records come"
+        " twice, and so does all that was delivered after it."
+        if known
+        else "It is not known how many records come twice.",
+        f"At most {sum(each.missed for each in restored.splits)} records are missed: they have expired since.",
     ]
     unseen = [each.unseen for each in restored.splits if each.unseen is not None]
     if unseen:
@@ -80,7 +93,23 @@ def _sums(restored: RestoredOffsets) -> str:
     new = sum(each.start is None for each in restored.splits)
     if new:
         lines.append(f"{new} partitions are not saved, and start at their first record.")
+    lines.append("All numbers count offsets: with compaction or transactions there are fewer records.")
     return "\n".join(lines)
+
+
+def _stop_records(saved: SavedOffsets, restored: RestoredOffsets) -> Iterator[str]:
+    if saved.ended:
+        ended = [each.split for each in restored.splits if each.ended]
+        yield (
+            f"{len(ended)} splits had ended at stop records: {first_few(ended) or 'none that is named now'}. Their"
+            " starts are no further than these, so the record evaluator ends them there again."
+        )
+    elif not saved.topic_ids:
+        yield (
+            "This source does not show which splits have ended at a stop record. Its offsets are no further than these"
+            " records, so the record evaluator finds them again. Where records are MISSED, a stop record may be among"
+            " them, and the split would be read on."
+        )
 
 
 def _entries(offsets: Mapping[Split, int], topic_ids: Mapping[tuple[str, str], str] | None = None) -> list[Any]:
@@ -114,4 +143,5 @@ def restored_wire(saved: SavedOffsets, restored: RestoredOffsets) -> dict[str, A
         "splits": [asdict(each) for each in restored.splits],
         "unnamed": _entries(restored.unnamed, saved.topic_ids),
         "unchecked": list(restored.unchecked),
+        "over": saved.over,
     }
