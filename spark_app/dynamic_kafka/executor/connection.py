@@ -78,7 +78,7 @@ class Connection(Protocol):
         ...
 
     def unassign(self) -> None:
-        """Stop reading. What was fetched and not taken is dropped."""
+        """Stop reading. Records that were fetched and not taken are dropped."""
         ...
 
     def position(self, split: Split) -> int:

@@ -49,7 +49,7 @@ def test_metadata_that_is_not_the_newest_has_a_reason(found: DiscoveryStatus, te
     assert status.newer_metadata == text
 
 
-def test_a_query_that_goes_on_without_open_splits_gives_the_reason() -> None:
+def test_a_query_that_goes_on_without_open_splits_says_why() -> None:
     topic = TopicProgress("s", {0: 7}, ended={0: 7})
     document = OffsetDocument("q", 2, clusters={"east": ClusterProgress({"t": topic})})
     summary = PlanStatus(waits_for="no answer from west").summary(document, finished=False)

@@ -126,7 +126,7 @@ def test_a_topic_without_a_description_keeps_the_query_open() -> None:
     assert not planned(END, found=StopRecord(SPLIT, 6, "id"), wanted=two).over
 
 
-def test_newer_metadata_that_is_not_in_force_keeps_the_query_open() -> None:
+def test_newer_metadata_not_in_force_keep_the_query_open() -> None:
     given = {"logged": END, "found": StopRecord(SPLIT, 6, "id")}
     after = planned(**given, newer_metadata="newer metadata is rejected: west is another cluster")
     assert topic_of(after).finished(0) and not after.over
