@@ -26,6 +26,7 @@
         ├── ClusterUnreachableError    no answer within the deadline
         ├── ClusterRefusedError        the login or the certificate is refused, or no client can be made
         ├── MissingSourceTopicError    a topic that metadata names does not exist
+        ├── RecordTooLargeError        a topic does not take a record as large as one that the application writes
         ├── ReadTimeoutError           a range that is being read made no progress for `readTimeout`
         └── UnknownTopicError          a topic or partition does not exist (defined in `kafka/errors.py`)
 
@@ -187,6 +188,10 @@ class MissingSourceTopicError(ClusterError):
         """Return the error for topics of one cluster."""
         named = ", ".join(map(repr, sorted(topics)))
         return cls(cluster, f"has no topic {named}: create it, or remove it from the stream")
+
+
+class RecordTooLargeError(ClusterError):
+    """A topic does not take a record as large as one that the application writes to it."""
 
 
 class ReadTimeoutError(ClusterError):

@@ -19,6 +19,7 @@ from dynamic_kafka.errors import DynamicKafkaError, GroupInUseError, StaleCheckp
 from dynamic_kafka.kafka.commit_marks import CommitMark, check_group
 from dynamic_kafka.kafka.config import ClusterClient, config_digest
 from dynamic_kafka.kafka.groups import GroupClient
+from dynamic_kafka.kafka.newest_value import NewestValue
 from dynamic_kafka.planning.progress import OffsetDocument
 
 CHECK_S = 15.0
@@ -89,12 +90,12 @@ class GroupCommitter:
                 return
             self._newest = numbers
             for cluster in set(self._committers) - set(wanted):
-                self._committers.pop(cluster).close()
+                self._committers.pop(cluster).thread.close()
             for cluster in set(wanted) - set(self._committers):
                 self._committers[cluster] = _ClusterCommitter(self, cluster)
             for cluster, offsets in wanted.items():
                 mark = CommitMark(document.query, document.number, time.time_ns() // 1_000_000)
-                self._committers[cluster].put(offsets, mark)
+                self._committers[cluster].thread.put((offsets, mark))
 
     def counts(self) -> dict[str, CommitCounts]:
         return {cluster: committer.counts for cluster, committer in self._open().items()}
@@ -111,7 +112,7 @@ class GroupCommitter:
         """
         deadline = time.monotonic() + timeout_s
         flushed = [
-            committer.flush(0.0 if cluster in unreachable else max(0.0, deadline - time.monotonic()))
+            committer.thread.flush(0.0 if cluster in unreachable else max(0.0, deadline - time.monotonic()))
             for cluster, committer in self._open().items()
         ]
         return all(flushed)
@@ -120,7 +121,7 @@ class GroupCommitter:
         """Stop each thread after its present commit. Return at once."""
         with self._lock:
             for committer in self._committers.values():
-                committer.close()
+                committer.thread.close()
             self._committers.clear()
 
     def _open(self) -> dict[str, _ClusterCommitter]:
@@ -133,48 +134,18 @@ class GroupCommitter:
 
 
 class _ClusterCommitter:
-    """The thread of one cluster, with its newest offsets."""
+    """The commits of one cluster. Its thread gets the newest offsets."""
 
     def __init__(self, owner: GroupCommitter, cluster: str) -> None:
         self.counts = CommitCounts()
         self.committed: Offsets = {}
         self._owner, self._cluster = owner, cluster
-        self._changed = threading.Condition()
-        self._next: tuple[Offsets, CommitMark] | None = None
-        self._busy = self._closed = False
         self._client: tuple[str, GroupClient] | None = None
         self._checked_at: float | None = None
-        threading.Thread(target=self._run, name=f"dynamic-kafka-commit-{cluster}", daemon=True).start()
+        self.thread = NewestValue(f"dynamic-kafka-commit-{cluster}", self._commit, self._drop_client)
 
-    def put(self, offsets: Offsets, mark: CommitMark) -> None:
-        with self._changed:
-            # Replace older offsets that still wait: only the newest matter.
-            self._next = (offsets, mark)
-            self._changed.notify_all()
-
-    def flush(self, timeout_s: float) -> bool:
-        with self._changed:
-            return self._changed.wait_for(lambda: self._next is None and not self._busy, timeout_s)
-
-    def close(self) -> None:
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._busy = False
-                self._changed.notify_all()
-                self._changed.wait_for(lambda: self._next is not None or self._closed)
-                if self._next is None:
-                    break
-                offsets, mark = self._next
-                self._next, self._busy = None, True
-            self._commit(offsets, mark)
-        self._drop_client()
-
-    def _commit(self, offsets: Offsets, mark: CommitMark) -> None:
+    def _commit(self, wanted: tuple[Offsets, CommitMark]) -> None:
+        offsets, mark = wanted
         changed = {key: offset for key, offset in offsets.items() if self.committed.get(key) != offset}
         if not changed:
             return

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from dynamic_kafka.errors import ClusterError, IdentityError, MissingInternalTopicError
+from dynamic_kafka.errors import ClusterError, IdentityError, MissingInternalTopicError, RecordTooLargeError
 from dynamic_kafka.kafka.background import drop_in_background, quiet_logger
 from dynamic_kafka.kafka.config import producer_config
 from dynamic_kafka.kafka.errors import (
@@ -130,6 +130,12 @@ class TopicProducer:
         error, action = kafka_error_of(raised), f"write to topic {self._topic!r}"
         if error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             return ClusterError(self._cluster, f"could not {action}: {error.str()}: give the user WRITE on the topic")
+        if error is not None and error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+            return RecordTooLargeError(
+                self._cluster,
+                f"could not {action}: the record is larger than the topic allows: raise the topic's configuration"
+                " `max.message.bytes` (with kafka-configs; and in `config` in app.yaml if it is declared there)",
+            )
         return translate(self._cluster, action, raised, self._problem)
 
     def _on_error(self, error: KafkaError) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from dynamic_kafka.app.internal_topics import changelog
 from dynamic_kafka.app.internal_topics.changelog import ChangelogRecord, ChangelogWriter
-from dynamic_kafka.errors import ClusterUnreachableError
+from dynamic_kafka.errors import ClusterUnreachableError, RecordTooLargeError
 from dynamic_kafka.kafka.topic_producer import NewRecord
 from dynamic_kafka.planning.codec import decode
 from dynamic_kafka.planning.progress import OffsetDocument
@@ -38,12 +39,15 @@ class Producer:
         self.may_deliver = threading.Event()
         self.may_deliver.set()
         self.fails = False
+        self.too_large: set[str] = set()
 
     def deliver(self, records: list[NewRecord]) -> None:
         self.may_deliver.wait()
         if self.fails:
             raise ClusterUnreachableError("east", "no answer")
         for record in records:
+            if record.key.decode() in self.too_large:
+                raise RecordTooLargeError("east", "too large")
             self.records.append(ChangelogRecord.parse(record.value))
             assert self.records[-1].key().encode() == record.key
 
@@ -105,22 +109,50 @@ def test_a_cluster_that_hangs_holds_nothing_up(writer: ChangelogWriter, producer
     assert len(producer.records) <= 2, "documents that were replaced while it hung are not written"
 
 
-def test_the_end_does_not_wait_for_records_that_fail(writer: ChangelogWriter, producer: Producer) -> None:
-    assert writer._wait_s(30) == changelog.CLOSE_S
-    producer.fails = True
-    writer.put("lake", document(1))
-    wait_until(lambda: writer.failed == 1, "the failure")
-    assert writer._wait_s(30) == 0.0
-
-
-def test_a_failed_record_is_written_by_the_next_call(
+def test_the_end_does_not_wait_for_records_that_fail(
     writer: ChangelogWriter, producer: Producer, caplog: pytest.LogCaptureFixture
 ) -> None:
     producer.fails = True
     writer.put("lake", document(1))
-    wait_until(lambda: writer.failed == 1, "the failure")
+    assert writer.flush(10)
+    assert "the offset changelog log is not written; reading goes on" in caplog.text
+    producer.may_deliver.clear()
+    writer.put("lake", document(1))
+    before = time.monotonic()
+    assert not writer.flush(changelog.CLOSE_S)
+    assert time.monotonic() - before < changelog.CLOSE_S / 2
+
+
+def test_a_failed_record_is_written_by_the_next_call(writer: ChangelogWriter, producer: Producer) -> None:
+    producer.fails = True
+    writer.put("lake", document(1))
+    assert writer.flush(10)
     producer.fails = False
     writer.put("lake", document(1))
-    wait_until(lambda: writer.written == 1, "the record")
+    wait_until(lambda: bool(producer.records), "the record")
     assert [each.document.number for each in producer.records] == [1]
-    assert "the offset changelog log is not written; reading goes on" in caplog.text
+
+
+def test_a_record_that_is_too_large_holds_up_no_other(
+    writer: ChangelogWriter, producer: Producer, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer.too_large = {"q1"}
+    for number in (1, 2):
+        writer.put("lake", document(number), document(number, "q2"))
+        assert writer.flush(10)
+    assert [(each.document.query, each.document.number) for each in producer.records] == [("q2", 1), ("q2", 2)]
+    assert caplog.text.count("the offsets of sink lake are not in the changelog") == 1
+    producer.too_large = set()
+    writer.put("lake", document(2))
+    assert writer.flush(10)
+    assert producer.records[-1].key() == "q1"
+
+
+def test_a_waiting_document_is_not_replaced_by_an_older_one(writer: ChangelogWriter, producer: Producer) -> None:
+    producer.may_deliver.clear()
+    writer.put("lake", document(1, "q2"))
+    writer.put("lake", document(5))
+    writer.put("lake", document(4))
+    producer.may_deliver.set()
+    assert writer.flush(10)
+    assert [each.document.number for each in producer.records if each.key() == "q1"] == [5]

@@ -26,6 +26,8 @@ _CONFIGURATION: dict[Kind, dict[str, str]] = {
     "deadLetters": {"cleanup.policy": "compact"},
 }
 """The topic configurations that each kind needs unless its declaration has others."""
+_MADE_WITH: dict[Kind, dict[str, str]] = {"changelog": {"max.message.bytes": "16777216"}}
+"""Further configurations with which a set-up makes a topic. They are not checked: a topic without them may do, too."""
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 
 
@@ -74,6 +76,11 @@ class InternalTopic(Part):
         """The topic configurations that the topic must have, the cleanup policy among them."""
         own = {"cleanup.policy": self.cleanup_policy} if self.cleanup_policy is not None else {}
         return {**_CONFIGURATION[self.kind], **own, **self.config}
+
+    @property
+    def made_with(self) -> dict[str, str]:
+        """The topic configurations with which a set-up makes the topic."""
+        return {**_MADE_WITH.get(self.kind, {}), **self.configuration}
 
 
 class InternalTopics(Part):

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,10 +20,11 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from dynamic_kafka.app.internal_topics.home import Home
-from dynamic_kafka.errors import ClusterUnreachableError
+from dynamic_kafka.errors import ClusterUnreachableError, RecordTooLargeError
 from dynamic_kafka.kafka.background import drop_in_background, quiet_logger
 from dynamic_kafka.kafka.config import consumer_config
 from dynamic_kafka.kafka.errors import client_creation_error, translate
+from dynamic_kafka.kafka.newest_value import NewestValue
 from dynamic_kafka.kafka.topic_producer import NewRecord, TopicProducer
 from dynamic_kafka.planning.codec import decode, encode
 from dynamic_kafka.planning.progress import OffsetDocument
@@ -34,6 +34,8 @@ DELIVERY_S = 30.0
 CLOSE_S = 5.0
 """How long the end of the application waits for the last record."""
 POLL_S = 0.2
+COMPRESSED = {"compression.type": "zstd"}
+"""Unless the home's properties have another type. A document of many splits is smaller by half at least."""
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +90,7 @@ class ChangelogRecord:
 
 
 class ChangelogWriter:
-    """The thread that writes the records of one application. Only the newest document of each query matters.
+    """The records of one application. A thread of its own writes the newest one of each query.
 
     Args:
         topic: the changelog on the home cluster.
@@ -96,86 +98,83 @@ class ChangelogWriter:
 
     def __init__(self, home: Home, topic: str, application: str) -> None:
         self._home, self._topic, self._application = home, topic, application
-        self._changed = threading.Condition()
-        self._next: dict[str, ChangelogRecord] = {}
-        self._newest: dict[str, int] = {}
-        self._busy = self._closed = False
+        self._written: dict[str, int] = {}
         self._producer: TopicProducer | None = None
         self._failing = False
-        self.written, self.failed = 0, 0
-        threading.Thread(target=self._run, name="offset-changelog", daemon=True).start()
+        self._too_large: frozenset[str] = frozenset()
+        self._thread = NewestValue("offset-changelog", self._write, self._drop_producer, _newest)
 
     def put(self, sink: str, *documents: OffsetDocument) -> None:
         """Queue the documents of a batch that Spark has committed, one for each source. Returns at once.
 
-        A document that is not newer than the last one of its query is skipped, unless that one was not written.
+        A document that is not newer than the one that was written last is skipped.
         """
         now_ms = time.time_ns() // 1_000_000
-        with self._changed:
-            for place, document in enumerate(documents):
-                record = ChangelogRecord(self._application, sink, place, now_ms, document)
-                if self._newest.get(record.key(), 0) < document.number:
-                    self._newest[record.key()] = document.number
-                    self._next[record.key()] = record
-            self._changed.notify_all()
+        self._thread.put(
+            {
+                document.query: ChangelogRecord(self._application, sink, place, now_ms, document)
+                for place, document in enumerate(documents)
+            }
+        )
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until each queued record was written or given up. Return False when the time runs out.
 
-        It does not wait while records fail, and no longer than `CLOSE_S`: no stop is worth the wait for evidence.
+        It does not wait while the cluster fails, and no longer than `CLOSE_S`: no stop is worth the wait for evidence.
         """
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._next and not self._busy, self._wait_s(timeout_s))
-
-    def _wait_s(self, timeout_s: float) -> float:
-        return 0.0 if self._failing else min(timeout_s, CLOSE_S)
+        return self._thread.flush(0.0 if self._failing else min(timeout_s, CLOSE_S))
 
     def close(self) -> None:
         """End the thread after its present record. Returns at once."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
+        self._thread.close()
 
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._busy = False
-                self._changed.notify_all()
-                self._changed.wait_for(lambda: bool(self._next) or self._closed)
-                if not self._next:
-                    break
-                records, self._next, self._busy = list(self._next.values()), {}, True
+    def _write(self, records: Mapping[str, ChangelogRecord]) -> None:
+        # One by one: the brokers refuse a batch as a whole, so a record that is too large would take others with it.
+        for query, record in records.items():
+            if self._written.get(query, 0) >= record.document.number:
+                continue
             try:
-                self._write(records)
+                self._deliver(record)
+            except RecordTooLargeError as error:
+                if query not in self._too_large:
+                    log.warning(
+                        "the offsets of sink %s are not in the changelog; reading goes on: %s", record.sink, error
+                    )
+                self._too_large |= {query}
             except Exception as error:
-                self._note_failure(records, error)
-        self._drop_producer()
+                # The next call of `put`, even with the same documents, tries again.
+                if not self._failing:
+                    log.warning("the offset changelog %s is not written; reading goes on: %s", self._topic, error)
+                self._failing = True
+                self._drop_producer()
+                return
+            else:
+                self._written[query] = record.document.number
+                self._too_large -= {query}
+                if self._failing:
+                    log.info("the offset changelog is written again")
+                self._failing = False
 
-    def _write(self, records: list[ChangelogRecord]) -> None:
+    def _deliver(self, record: ChangelogRecord) -> None:
         if self._producer is None:
-            properties = self._home.client.resolved_properties()
+            properties = {**COMPRESSED, **self._home.client.resolved_properties()}
             self._producer = TopicProducer(self._home.name, properties, self._topic, delivery_s=DELIVERY_S)
-        self._producer.deliver([NewRecord(each.key().encode(), each.value().encode()) for each in records])
-        self.written += len(records)
-        if self._failing:
-            log.info("the offset changelog is written again")
-        self._failing = False
-
-    def _note_failure(self, records: list[ChangelogRecord], raised: Exception) -> None:
-        self.failed += len(records)
-        with self._changed:
-            for record in records:  # the next call of `put`, even with the same document, tries again
-                if record.key() not in self._next:
-                    self._newest.pop(record.key(), None)
-        if not self._failing:
-            log.warning("the offset changelog %s is not written; reading goes on: %s", self._topic, raised)
-        self._failing = True
-        self._drop_producer()
+        self._producer.deliver([NewRecord(record.key().encode(), record.value().encode())])
 
     def _drop_producer(self) -> None:
         if self._producer is not None:
             self._producer.close_in_background()
         self._producer = None
+
+
+def _newest(
+    older: Mapping[str, ChangelogRecord], newer: Mapping[str, ChangelogRecord]
+) -> Mapping[str, ChangelogRecord]:
+    """Return the record with the newer document of each query: two threads may put records."""
+    return {
+        **older,
+        **{q: r for q, r in newer.items() if q not in older or older[q].document.number < r.document.number},
+    }
 
 
 def read_changelog(home: Home, topic: str, *, deadline_s: float) -> Iterator[ChangelogRecord]:

@@ -198,7 +198,7 @@ class TopicSetUp:
 
 
 def _wanted(topic: InternalTopic) -> WantedTopic:
-    return WantedTopic(topic.name, topic.partitions, topic.replication_factor, topic.configuration)
+    return WantedTopic(topic.name, topic.partitions, topic.replication_factor, topic.made_with)
 
 
 def _ids(found: Mapping[str, FoundTopic]) -> dict[str, str | None]:
