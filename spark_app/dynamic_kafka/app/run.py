@@ -101,7 +101,7 @@ def _prepare(config: AppConfig, resources: contextlib.ExitStack) -> MetadataDisc
         "checkpoint": config.checkpoint, "options": sorted(config.file.options),  # without their values
     }  # fmt: skip
     log.info("application %s", config.name, extra=fields)
-    options = config.parsed_options(config.sinks[0])
+    options = config.shared_options
     for warning in (*config.warnings, *options.warnings):
         log.warning("%s", warning)
     discovery = make_discovery(options)
@@ -160,7 +160,7 @@ class Telemetry:
         self.board = StatusBoard([sink.name for sink in config.sinks])
         self._resources = resources
         self._drains = DrainTracker()
-        self._prober = LagProber(config.parsed_options(config.sinks[0]), discovery, drains=self._drains)
+        self._prober = LagProber(config.shared_options, discovery, drains=self._drains)
         resources.callback(self._prober.stop)
         self._counts: ReadCounts | None = None
         if config.file.metrics is not None:

@@ -17,6 +17,7 @@ from dynamic_kafka.metadata.revision import AwaitedRevision
 from dynamic_kafka.metadata.services.file import FileMetadataService
 from dynamic_kafka.metadata.services.service import KafkaMetadataService, StaticMetadataService, load_class
 from dynamic_kafka.metadata.subscriber import KafkaStreamSubscriber, StreamIdsSubscriber, StreamPatternSubscriber
+from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import NamedOptions, SourceOptions, StreamIds, StreamPattern
 from dynamic_kafka.user_code import error_text
 
@@ -104,5 +105,15 @@ def newer_than(found: Discovered, options: SourceOptions) -> str:
         return f"the newest metadata is unknown: {error}"
     try:
         return "" if found.agrees_with(discovery.current()) else NEWER
+    finally:
+        discovery.stop()
+
+
+def look_up(options: SourceOptions) -> Subscription:
+    """Look metadata up once; return what is subscribed. Raises as `make_discovery` and `MetadataDiscovery.start`."""
+    discovery = make_discovery(options, once=True)
+    try:
+        discovery.start()
+        return discovery.current().subscription
     finally:
         discovery.stop()

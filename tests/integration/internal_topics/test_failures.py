@@ -90,6 +90,8 @@ def test_an_unreachable_home_is_an_error_of_its_own(shop: Shop, tools: Tools) ->
     shop.write(bootstrapServers=f"127.0.0.1:{port}", timeout="2s")
     assert tools("init", shop.app) == 5
     assert "CLUSTER_UNREACHABLE cluster=internal-topics" in tools.errors
+    assert f"has the bootstrap servers 127.0.0.1:{port}. Correct a wrong address" in tools.errors
+    assert f"(internalTopics.bootstrapServers in {shop.app}), or bring the cluster back" in tools.errors
     assert tools("init", shop.app, "--timeout", "1s") == 5
 
 

@@ -109,6 +109,11 @@ class AppConfig:
         """Return the options of a sink's source, parsed. Raises OptionError if one is wrong."""
         return parse_options(self.source_options(sink), mode="streaming")
 
+    @property
+    def shared_options(self) -> SourceOptions:
+        """The parsed options of the first sink. Those of the others differ in checkpoint and group only."""
+        return self.parsed_options(self.sinks[0])
+
     def reader_options(self, sink: Sink, *, home_id: str | None = None) -> dict[str, str]:
         """Return the options that Spark gets: without commits, which the application makes itself (also the last)."""
         options = {k: v for k, v in self.source_options(sink, home_id=home_id).items() if k.lower() not in _COMMIT_KEYS}

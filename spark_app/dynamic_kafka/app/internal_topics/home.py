@@ -9,7 +9,7 @@ from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.config.internal_topics import InternalTopics
 from dynamic_kafka.driver.cluster_clients import home_client
 from dynamic_kafka.driver.home_servers import OWN_SERVERS
-from dynamic_kafka.kafka.config import ClusterClient, admin_config
+from dynamic_kafka.kafka.config import ClusterClient, admin_config, merge
 from dynamic_kafka.kafka.topic_admin import TopicAdmin
 from dynamic_kafka.metadata.subscription import Subscription
 
@@ -30,6 +30,11 @@ class Home:
         """The present access. Raises OptionError if the metadata names the cluster no longer."""
         return self._find_client()
 
+    @property
+    def servers(self) -> str | None:
+        """The bootstrap servers as they are given, for messages. Raises as `client`."""
+        return merge(self.client.common, self.client.own).get("bootstrap.servers")
+
     def admin(self, deadline_s: float) -> TopicAdmin:
         """Return a new admin client. Each of its calls has this deadline. Raises as `resolved_properties` does."""
         config = admin_config(self.name, self.client.resolved_properties())
@@ -46,7 +51,7 @@ def find_home(config: AppConfig, declared: InternalTopics, subscription: Callabl
         OptionError: metadata names no such cluster, or a property is wrong.
         MetadataError: there is no metadata.
     """
-    options = config.parsed_options(config.sinks[0])
+    options = config.shared_options
     own = {"bootstrap.servers": declared.bootstrap_servers, **declared.properties} if declared.bootstrap_servers else {}
     where = f"{config.source}: internalTopics.{'cluster' if declared.cluster else 'properties'}"
     find = partial(home_client, options, subscription, cluster=declared.cluster, properties=own, where=where)

@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 import logging
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from dynamic_kafka.app.config.app_config import AppConfig
@@ -18,8 +19,9 @@ from dynamic_kafka.app.internal_topics.memory import SetupMemory
 from dynamic_kafka.app.internal_topics.parameters import InitParameters
 from dynamic_kafka.app.internal_topics.topic_set_up import SetupResult, TopicSetUp
 from dynamic_kafka.driver.cluster_clients import observe_all
-from dynamic_kafka.driver.metadata_services import make_discovery
-from dynamic_kafka.errors import OptionError
+from dynamic_kafka.driver.metadata_services import look_up
+from dynamic_kafka.errors import ClusterUnreachableError, OptionError
+from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.wording import first_few
 
 log = logging.getLogger(__name__)
@@ -54,19 +56,15 @@ def init(
     declared = config.file.internal_topics
     if declared is None:
         raise OptionError(f"{config.source} declares no `internalTopics`, so there is nothing to set up")
-    options = config.parsed_options(config.sinks[0])
+    options = config.shared_options
     deadline_s = declared.timeout / 1000 if timeout_s is None else timeout_s
-    discovery = make_discovery(options, once=True)
-    try:
-        if check_sources or declared.cluster is not None:  # else there may be no metadata yet
-            discovery.start()
-        if check_sources:
-            observe_all(options, discovery.current().subscription, timeout_s=deadline_s)
-        home = find_home(config, declared, lambda: discovery.current().subscription)
-        with closing(_set_up(config, declared, home, deadline_s)) as set_up:
-            return set_up.make(parameters, dry_run=dry_run)
-    finally:
-        discovery.stop()
+    needed = check_sources or declared.cluster is not None  # else there may be no metadata yet
+    subscription = look_up(options) if needed else Subscription({}, ())
+    if check_sources:
+        observe_all(options, subscription, timeout_s=deadline_s)
+    home = find_home(config, declared, lambda: subscription)
+    with _set_up(config, declared, home, deadline_s) as set_up:
+        return set_up.make(parameters, dry_run=dry_run)
 
 
 def set_up_at_start(config: AppConfig, declared: InternalTopics, home: Home) -> SetupResult:
@@ -77,7 +75,7 @@ def set_up_at_start(config: AppConfig, declared: InternalTopics, home: Home) -> 
     Raises:
         as `init`.
     """
-    with closing(_set_up(config, declared, home, declared.timeout / 1000)) as set_up:
+    with _set_up(config, declared, home, declared.timeout / 1000) as set_up:
         if is_manual(config):
             result = set_up.check()
         else:
@@ -88,11 +86,24 @@ def set_up_at_start(config: AppConfig, declared: InternalTopics, home: Home) -> 
 
 def is_manual(config: AppConfig) -> bool:
     """Return whether the application makes no internal topic itself (`internalTopicsSetup=manual`)."""
-    return config.parsed_options(config.sinks[0]).internal_topics_setup == "manual"
+    return config.shared_options.internal_topics_setup == "manual"
 
 
-def _set_up(config: AppConfig, declared: InternalTopics, home: Home, deadline_s: float) -> TopicSetUp:
-    return TopicSetUp(home, declared, SetupMemory(config.state_location, config.name), deadline_s)
+@contextmanager
+def _set_up(config: AppConfig, declared: InternalTopics, home: Home, deadline_s: float) -> Iterator[TopicSetUp]:
+    """Yield a set-up, and close it. An error of a home that does not answer names its servers."""
+    set_up = TopicSetUp(home, declared, SetupMemory(config.state_location, config.name), deadline_s)
+    try:
+        yield set_up
+    except ClusterUnreachableError as error:
+        field = "cluster" if declared.cluster is not None else "bootstrapServers"
+        raise ClusterUnreachableError(
+            error.cluster,
+            f"{error.message}. The home of the internal topics has the bootstrap servers {home.servers}. Correct a"
+            f" wrong address (internalTopics.{field} in {config.source}), or bring the cluster back, and start again",
+        ) from None
+    finally:
+        set_up.close()
 
 
 def _report(result: SetupResult) -> None:

@@ -94,7 +94,7 @@ def evaluators_of(config: AppConfig) -> dict[str, bytes]:
     Raises:
         OptionError: one cannot be imported, made or pickled, or is none.
     """
-    options = config.parsed_options(config.sinks[0])  # sinks differ in checkpoint and group only
+    options = config.shared_options
     found = pickled_from_folder(options, search_beside(config.source))
     Evaluation.of(options, found)
     return found

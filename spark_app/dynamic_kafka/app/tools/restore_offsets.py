@@ -26,7 +26,7 @@ from dynamic_kafka.app.tools.formatting import shown_time
 from dynamic_kafka.app.tools.restored_offsets import SavedOffsets, restore
 from dynamic_kafka.app.tools.restored_text import restored_text, restored_wire
 from dynamic_kafka.driver.cluster_clients import client_of, observe_all
-from dynamic_kafka.driver.metadata_services import make_discovery
+from dynamic_kafka.driver.metadata_services import look_up
 from dynamic_kafka.errors import DynamicKafkaError, GroupInUseError, OptionError
 from dynamic_kafka.kafka.commit_marks import CommitMark, check_group
 from dynamic_kafka.kafka.groups import Commits, GroupClient
@@ -114,10 +114,7 @@ class _Gathered:
             MetadataError, ClusterError: there is no metadata, or a cluster does not answer, or lacks a topic.
         """
         options = config.parsed_options(sink)
-        discovery = make_discovery(options, once=True)
-        discovery.start()
-        subscription = discovery.current().subscription
-        discovery.stop()
+        subscription = look_up(options)
         return cls(config, sink, source, options, subscription, observe_all(options, subscription, earliest=True))
 
     def default_origin(self) -> str:

@@ -103,7 +103,7 @@ def validate(path: str, *, connected: bool = False) -> list[Finding]:
 
 def _checks(config: AppConfig, *, connected: bool) -> Iterator[Finding]:
     yield from _functions(config)
-    options = config.parsed_options(config.sinks[0])  # sinks differ in checkpoint and group only
+    options = config.shared_options
     for sink in config.sinks:
         yield _checkpoint(config, sink, allowed=options.allow_old_checkpoint)
         location = config.parsed_options(sink).state_location
@@ -156,7 +156,7 @@ def _functions(config: AppConfig) -> Iterator[Finding]:
     for check, path in named:
         if path is not None:
             yield _checked(check, partial(_function, path, config.source))
-    options = config.parsed_options(config.sinks[0])
+    options = config.shared_options
     if options.record_evaluator is not None:
         yield _checked("record evaluator", partial(_evaluator, options, config.source))
 
