@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from dynamic_kafka.errors import ClusterUnreachableError
 from dynamic_kafka.kafka.background import drop_in_background, quiet_logger
 from dynamic_kafka.kafka.errors import HARMLESS_TO_READ, client_creation_error, translate
+from dynamic_kafka.wording import first_few
 
 POLL_S = 0.1
 
@@ -41,7 +42,8 @@ def record_times(
         consumer.assign([TopicPartition(*key, offset) for key, offset in offsets.items()])
         while waiting:
             if time.monotonic() > until:
-                raise ClusterUnreachableError(cluster, f"did not answer with a record of each partition: {waiting}")
+                late = first_few(f"{topic}[{partition}]" for topic, partition in sorted(waiting))
+                raise ClusterUnreachableError(cluster, f"could not read a record of {late} in {deadline_s:g} s")
             message = consumer.poll(POLL_S)
             if message is None:
                 continue

@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
         delivered=others.values(),
         rows=others.get("sink"),
         left_out=arguments.leave_out,
-        stops=gathered.record_times(saved.ended).keys() if evaluates else None,
+        stops=gathered.record_times(saved.ended or {}).keys() if evaluates else None,
     )
     group = gathered.group_advice()
     if arguments.json:

@@ -26,7 +26,8 @@ class SavedOffsets:
         topic_ids: {(cluster, topic): topic id}, where the source has it.
         proven: splits whose topic still has the last record that the source has of them.
         foreign: splits whose topic has another record in its place.
-        ended: the stop record's offset of each split that a record evaluator has ended.
+        ended: the stop record's offset of each split that a record evaluator has ended; None if the source does not
+            show them.
         over: whether all splits of the query had ended.
     """
 
@@ -36,7 +37,7 @@ class SavedOffsets:
     topic_ids: Mapping[tuple[str, str], str] = field(default_factory=dict)
     proven: frozenset[Split] = frozenset()
     foreign: frozenset[Split] = frozenset()
-    ended: Mapping[Split, int] = field(default_factory=dict)
+    ended: Mapping[Split, int] | None = None
     over: bool = False
 
     @classmethod
@@ -151,7 +152,7 @@ def restore(
                 twice=max(0, min(max(known), latest) - first) if known else None,
                 missed=max(0, earliest - start),
                 unseen=None if rows is None or offset is None else max(0, start - rows.get(split, earliest)),
-                ended=offset is not None and split in saved.ended,
+                ended=offset is not None and split in (saved.ended or ()),
             )
         )
     return RestoredOffsets(tuple(splits), dict(sorted(kept.items())), tuple(_unchecked(saved, splits)))
@@ -195,13 +196,14 @@ def _check_identities(
 
 def _check_stop_records(saved: SavedOffsets, present: Collection[Split], stops: Collection[Split] | None) -> None:
     """Refuse ended splits whose stop record the new query would not find: it would read on behind it."""
-    lost = sorted(split for split in present if split in saved.ended and (stops is None or split not in stops))
+    ended = saved.ended or {}
+    lost = sorted(split for split in present if split in ended and (stops is None or split not in stops))
     if lost:
         why = "app.yaml has no recordEvaluator" if stops is None else "the record is gone"
         flags = " ".join(dict.fromkeys(f"--leave-out {split.cluster}/{split.topic}" for split in lost))
         way = "Set recordEvaluator" if stops is None else "Take the topics out of the metadata"
         raise OffsetDocumentError(
-            f"{first_few(f'{split} at {saved.ended[split]}' for split in lost)} had ended at a stop record, and a new"
+            f"{first_few(f'{split} at {ended[split]}' for split in lost)} had ended at a stop record, and a new"
             f" query would read on behind it: {why}. {way}, or let all partitions of these topics start at their first"
             f" record: {flags}"
         )

@@ -98,17 +98,17 @@ def _sums(restored: RestoredOffsets) -> str:
 
 
 def _stop_records(saved: SavedOffsets, restored: RestoredOffsets) -> Iterator[str]:
-    if saved.ended:
-        ended = [each.split for each in restored.splits if each.ended]
-        yield (
-            f"{len(ended)} splits had ended at stop records: {first_few(ended) or 'none that is named now'}. Their"
-            " starts are no further than these, so the record evaluator ends them there again."
-        )
-    elif not saved.topic_ids:
+    if saved.ended is None:
         yield (
             "This source does not show which splits have ended at a stop record. Its offsets are no further than these"
             " records, so the record evaluator finds them again. Where records are MISSED, a stop record may be among"
             " them, and the split would be read on."
+        )
+    elif saved.ended:
+        ended = [each.split for each in restored.splits if each.ended]
+        yield (
+            f"{len(ended)} splits had ended at stop records: {first_few(ended) or 'none that is named now'}. Their"
+            " starts are no further than these, so the record evaluator ends them there again."
         )
 
 
