@@ -46,7 +46,6 @@ from dynamic_kafka.planning.plan import Limits, Plan
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import Column, OffsetDocument
 from dynamic_kafka.planning.questions import AbsentTopicsQuestion, Topics, run_steps
-from dynamic_kafka.planning.splits import slice_ranges
 from dynamic_kafka.wording import first_few
 
 log = logging.getLogger(__name__)
@@ -115,13 +114,12 @@ class Enumerator:
         if self.group_check.group is not None and not self.replays.is_settled(first, last):
             # A restored backup usually has a pending batch, which would be delivered again before the first plan.
             self.group_check.check(last, self.observer.observe(last))
-        least, most = self.options.min_partitions, self.options.max_records_per_partition
         with recorded_verdicts(self.state, last.query):
             ranges = self.replays.ranges(first, last)
-        sliced = slice_ranges(ranges, min_partitions=least, max_records=most)
         # A batch that this process has planned has the ids of the metadata in force: it needs no answers.
         observation = self.replays.observation or Observation(self.observer.in_force().subscription, {})
-        return make_tasks(self.options, observation, last, sliced)
+        driver, ended = self.replays.incarnation.name, self.replays.amendments.stop_records_of(last)
+        return make_tasks(self.options, observation, last, ranges, driver=driver, ended=ended)
 
     def prepare_available_now(self) -> None:
         """Fix the present ends as targets: a run of `Trigger.AvailableNow` reads up to there and no further."""

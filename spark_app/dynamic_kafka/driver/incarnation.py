@@ -9,7 +9,8 @@ amendment, and before Spark gets a new document. A query's first driver claims i
 A driver first claims its number, then reads the amendments, then records those that it found. A replaced driver writes
 its amendment first, then looks for newer drivers. So one of the two sees the other, whatever the order: the newer
 driver obeys the amendment, or the older one refuses to run the batch. An amendment that the newest record does not
-name, of a driver before it, is void (`StateLocation.amendments`).
+name, of a driver before it, is void (`StateLocation.amendments`). Executors do the same with stop records: an attempt
+of a replaced driver reports, then looks for newer drivers, and fails if there is one (`BatchReports.stop_record`).
 
 If a driver dies between its claim and its record, it has done nothing: the record of the driver before it stays in
 force until the next one.
@@ -72,7 +73,7 @@ class Incarnation:
         self._claim(self._state, document.query)
         self.check(document.query)
         found = self.load(document)
-        self._state.save_record(document.query, self.name, document.number, found)
+        self._state.save_record(document, self.name, found, self._state.stop_records(document))
         purge(self._state, document, self.name)
         return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from dynamic_kafka.driver.amendment_refusal import REMOVED_RANGES_CHOICES
 from dynamic_kafka.driver.cluster_clients import client_of, home_client
@@ -18,19 +18,28 @@ from dynamic_kafka.planning.identity import saved_identity
 from dynamic_kafka.planning.observation import Observation
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.renames import current_ids
-from dynamic_kafka.planning.splits import SplitRange
+from dynamic_kafka.planning.splits import SplitRange, slice_ranges
+from dynamic_kafka.planning.stop_records import StopRecord
 
 
 def make_tasks(
-    options: SourceOptions, observation: Observation, document: OffsetDocument, ranges: Iterable[SplitRange]
+    options: SourceOptions,
+    observation: Observation,
+    document: OffsetDocument,
+    ranges: Sequence[SplitRange],
+    *,
+    driver: str = "",
+    ended: Iterable[StopRecord] = (),
 ) -> list[ReadTask]:
-    """Return one read task per range.
+    """Return one read task per range, or several where `minPartitions` or `maxRecordsPerPartition` cut it.
 
     Rows keep the cluster and stream ids of the document, so that a replay yields the same rows even if metadata has
     renamed the cluster since.
 
     Args:
         observation: the metadata in force, and for a replay the answers by which it was decided.
+        driver: the name of this driver (`driver.incarnation`).
+        ended: the stop records at which the ranges end.
     """
     subscription = observation.subscription
     active = frozenset(subscription.clusters)
@@ -42,12 +51,16 @@ def make_tasks(
             "option 'recordEvaluator' cannot record where splits end in a batch that version 1 has planned: run the"
             " query once without this option, until that batch is done"
         )
-    reports = BatchReports(location, document.query, fingerprint(document), document.number) if location else None
+    reports = (
+        BatchReports(location, document.query, fingerprint(document), document.number, driver) if location else None
+    )
+    known = {record.split for record in ended}
     dead_letters = _dead_letters(options, subscription)
     current = current_ids(document, observation)
     shared: dict[str, tuple[str, ClusterClient, frozenset[str], str | None]] = {}
     tasks = []
-    for part in ranges:
+    least, most = options.min_partitions, options.max_records_per_partition
+    for part in slice_ranges(ranges, min_partitions=least, max_records=most):
         saved = part.split.cluster
         if saved not in shared:
             found = current.get(saved)
@@ -75,7 +88,7 @@ def make_tasks(
                 statistics=options.read_reports is not None,
                 reports=reports if options.record_evaluator or (topic and topic.topic_id) else None,
                 dead_letters=dead_letters,
-                has_stop_record=topic is not None and part.split.partition in topic.ended,
+                has_stop_record=part.split in known or (topic is not None and part.split.partition in topic.ended),
                 pin=saved_topic_id(subscription.clusters[cluster].topic_ids.get(part.split.topic)),
                 topic_integrity=options.topic_integrity_check,
             )

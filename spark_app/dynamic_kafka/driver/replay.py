@@ -19,7 +19,7 @@ from dynamic_kafka.driver.amendment_refusal import log_left_out, older_than_stat
 from dynamic_kafka.driver.changed_topics import Absent, ChangedTopics
 from dynamic_kafka.driver.driver_log import log_restored
 from dynamic_kafka.driver.incarnation import Incarnation
-from dynamic_kafka.driver.state_store import StateLocation, stop_records_in
+from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import (
     ClusterUnreachableError,
     DynamicKafkaError,
@@ -117,13 +117,16 @@ class Replays:
         if self._options.record_evaluator is None or document.number == self._ended_batch:
             return
         self._ended_batch = document.number
-        if ended := [f"{each.split} at offset {each.offset}" for each in stop_records_in(self._reports(document))]:
+        self._reports(document)
+        if ended := [f"{each.split} at offset {each.offset}" for each in self.amendments.stop_records_of(document)]:
             log.info("the record evaluator has ended splits: %s", first_few(ended))
 
     def _reports(self, end: OffsetDocument) -> list[Seen]:
         """Read executors' reports about a batch, and take over the stop records among them."""
-        reports = self._state.seen(end.query, fingerprint(end)) if self._state is not None and end.query else []
-        self.amendments.with_stop_records(end, stop_records_in(reports))
+        if self._state is None or not end.query:
+            return []
+        reports = self._state.seen(end.query, fingerprint(end))
+        self.amendments.with_stop_records(end, self._state.stop_records(end, reports))
         return reports
 
     def planned(self, start: OffsetDocument, end: OffsetDocument) -> None:
@@ -158,7 +161,8 @@ class Replays:
             return []  # no batch: the starts in the document belong to the batch that ended with it
         check_chain(start, end)
         ranges = ranges_between(start, end)
-        reports = self._reports(end) if key != self._unread else []
+        # Executors look only for reports of their own driver. A restored checkpoint may bring back a batch with others.
+        reports = self._reports(end) if key != self._unread or self._options.allow_old_checkpoint else []
         remaining = self.amendments.remaining(ranges, key)
         if key not in self._settled and remaining:
             # The amendments of earlier replays are obeyed; ranges that cannot be read since then need one more.

@@ -12,9 +12,10 @@ Files of one query, in `<stateLocation>/<query>`:
     undone/<mark>.json
     accepted/<number>-<what>.json
     seen/<batch>/<kind>-<mark>.json
+    seen/<batch>/<kind>-<mark>.<driver>.json
 
 `state` binds the folder to the query's offset documents. `drivers` has the drivers that have started on the checkpoint,
-`found` the amendments that each of them obeys. `seen` has reports of executors. The tools' own records are
+`found` the amendments and stop records that each of them obeys. `seen` has reports of executors. The tools' records are
 `<stateLocation>/audit/<time>-<tool>.json`.
 """
 
@@ -44,11 +45,18 @@ _NUMBERED = re.compile(r"(\d{12})-.*")
 
 @dataclass(frozen=True)
 class _Record:
-    """The amendments of documents from `since` on that a driver found when it started."""
+    """The amendments of documents from `since` on that a driver found when it started.
+
+    Attributes:
+        batch: fingerprint of the last document that it found; empty in a record of an earlier release.
+        stop_records: those that executors had found in the batch that ends with that document.
+    """
 
     driver: str
     since: int
     found: frozenset[str]
+    batch: str = ""
+    stop_records: tuple[StopRecord, ...] = ()
 
     def accepts(self, amendment: Amendment) -> bool:
         """Return whether an amendment applies: not if a driver wrote it that had been replaced by this one before.
@@ -145,9 +153,30 @@ class StateLocation(StateFolder):
                 lists[name] = set(map(str, wire["amendments"]))
         return lists
 
-    def stop_records(self, end: OffsetDocument) -> list[StopRecord]:
-        """Return where executors have ended splits in the batch that ends with a document."""
-        return stop_records_in(self.seen(end.query, fingerprint(end))) if end.query else []
+    def stop_records(self, end: OffsetDocument, reports: Iterable[Seen] | None = None) -> list[StopRecord]:
+        """Return where executors have ended splits in the batch that ends with a document.
+
+        If the newest driver started on this very document, reports for drivers before it count only if it found them:
+        it has read the batch without the others. Among reports of several drivers, that of the newest one counts.
+
+        Args:
+            reports: the reports about the batch, if the caller has them already.
+        """
+        if not end.query:
+            return []
+        batch = fingerprint(end)
+        seen = self.seen(end.query, batch) if reports is None else reports
+        found = sorted((each for each in seen if each.kind == STOP_RECORD), key=lambda report: report.driver)
+        if not found:
+            return []
+        newest = self._newest_record(end.query)
+        known, since = (newest.stop_records, newest.driver) if newest.batch == batch else ((), "")
+        later = (
+            StopRecord(split, int(content["offset"]), content.get("topicId"))
+            for _, split, content, driver in found
+            if driver >= since
+        )
+        return list({record.split: record for record in (*known, *later)}.values())
 
     def newest_report(self, query: str, but: Collection[str]) -> int:
         """Return the number of the newest document with a report of an executor; 0 if none has one.
@@ -162,19 +191,34 @@ class StateLocation(StateFolder):
             folder = f"{query}/seen/{batch}"
             if batch in but or not (files := self.list_folder(folder)):
                 continue
-            for name, wire in self.read_folder(folder, [files[-1].name]).items():
-                with self.explain_damage(f"{folder}/{name}"):
-                    newest = max(newest, int(wire.get("number", 0)))
+            for file in reversed(files):
+                if found := self.read_folder(folder, [file.name], skip_damaged=True):
+                    with self.explain_damage(f"{folder}/{file.name}"):
+                        newest = max(newest, int(found[file.name].get("number", 0)))
+                    break
         return newest
 
-    def drivers(self, query: str) -> list[str]:
-        """Return the drivers that have started on the query's checkpoint, the newest last."""
-        return [file.name.removesuffix(".json") for file in self.list_folder(f"{query}/drivers")]
+    def save_record(
+        self,
+        document: OffsetDocument,
+        driver: str,
+        amendments: Collection[Amendment],
+        stop_records: Collection[StopRecord] = (),
+    ) -> None:
+        """Record what a driver found when it started on a checkpoint's last document.
 
-    def save_record(self, query: str, driver: str, since: int, amendments: Collection[Amendment]) -> None:
-        """Record the amendments that a driver found when it started, those of documents from `since` on."""
-        marks = sorted(amendment.digest for amendment in amendments)
-        self.write(f"{query}/found/{driver}.json", {"version": 1, "since": since, "amendments": marks})
+        Args:
+            amendments: those of this and later documents.
+            stop_records: those of the batch that ends with the document.
+        """
+        found = {
+            "version": 1,
+            "since": document.number,
+            "amendments": sorted(amendment.digest for amendment in amendments),
+            "batch": fingerprint(document),
+            "stopRecords": [[*split, offset, topic_id] for split, offset, topic_id in stop_records],
+        }
+        self.write(f"{document.query}/found/{driver}.json", found)
 
     def _newest_record(self, query: str) -> _Record:
         folder = f"{query}/found"
@@ -182,7 +226,9 @@ class StateLocation(StateFolder):
         for name, wire in self.read_folder(folder, newest).items():
             with self.explain_damage(f"{folder}/{name}"):
                 found = frozenset(map(str, wire["amendments"]))
-                return _Record(name.removesuffix(".json"), int(wire["since"]), found)
+                ended = (StopRecord(Split(*split), offset, at) for *split, offset, at in wire.get("stopRecords", ()))
+                batch = str(wire.get("batch", ""))
+                return _Record(name.removesuffix(".json"), int(wire["since"]), found, batch, tuple(ended))
         return _Record("", 0, frozenset())
 
     def accepted_identities(self, progress: OffsetDocument) -> dict[str, AcceptedIdentity]:
@@ -214,15 +260,6 @@ class StateLocation(StateFolder):
                 else:
                     raise ValueError(f"kind {wire['kind']!r} is unknown")
         return identities, losses
-
-
-def stop_records_in(reports: Iterable[Seen]) -> list[StopRecord]:
-    """Return the stop records among executors' reports about one batch."""
-    return [
-        StopRecord(split, int(content["offset"]), content.get("topicId"))
-        for kind, split, content in reports
-        if kind == STOP_RECORD
-    ]
 
 
 def number_of(name: str) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dynamic_kafka.errors import DynamicKafkaError, OptionError
+from dynamic_kafka.errors import DriverReplacedError, DynamicKafkaError, OptionError
 from dynamic_kafka.executor.state_folder import STOP_RECORD, StateFolder
 from dynamic_kafka.executor.verdicts import save_change
 from dynamic_kafka.kafka.config import ClusterClient
@@ -28,16 +28,19 @@ class BatchReports:
         batch: fingerprint of the batch's end document.
         number: number of that document. A report of a later one than the last of a checkpoint shows that the checkpoint
             is an old one.
+        driver: the driver whose task it is. Its attempts obey only stop records of this driver: it has cut the ranges
+            at those of the drivers before it.
     """
 
     location: str
     query: str
     batch: str
     number: int
+    driver: str = ""
 
     def save(self, kind: str, split: Split, content: Mapping[str, Any]) -> None:
         """Make a report durable, as `StateFolder.save_seen` does. Raises as `stop_record`."""
-        self._save(kind, split, content, replace=True)
+        self._folder().save_seen(self.query, self.batch, kind, split, {"number": self.number, **content})
 
     def save_stop_record(self, split: Split, offset: int, topic_id: str | None) -> None:
         """Make durable where the split has ended; an attempt that has reported another offset wins.
@@ -45,21 +48,30 @@ class BatchReports:
         In an object store, two attempts that report at the same moment may both find nothing: then the last one wins.
         Raises as `stop_record`.
         """
-        self._save(STOP_RECORD, split, {"offset": offset, "topicId": topic_id}, replace=False)
-
-    def _save(self, kind: str, split: Split, content: Mapping[str, Any], *, replace: bool) -> None:
-        wire = {"number": self.number, **content}
-        self._folder().save_seen(self.query, self.batch, kind, split, wire, replace=replace)
+        content = {"number": self.number, "offset": offset, "topicId": topic_id}
+        self._folder().save_seen(self.query, self.batch, STOP_RECORD, split, content, replace=False, driver=self.driver)
 
     def stop_record(self, split: Split) -> int | None:
-        """Return where an attempt has ended the split in this batch, None if none has.
+        """Return where an attempt of this driver has ended the split in this batch, None if none has.
+
+        A newer driver may have started before the report was there. It does not obey the report then, so no attempt may
+        end its range there any more.
 
         Raises:
+            DriverReplacedError: there is a report, and a newer driver.
             OptionError: the location is another folder here than on the driver; or as `StateFolder`.
             DynamicKafkaError: as `StateFolder`.
         """
-        found = self._folder().seen_of(self.query, self.batch, STOP_RECORD, split)
-        return int(found["offset"]) if found is not None else None
+        folder = self._folder()
+        found = folder.seen_of(self.query, self.batch, STOP_RECORD, split, self.driver)
+        if found is None:
+            return None
+        if any(driver > self.driver for driver in folder.drivers(self.query)[-1:]):
+            raise DriverReplacedError(
+                f"another driver has started on this checkpoint since (query {self.query}): it decides where {split}"
+                " ends, so this task of the driver before it delivers nothing. All committed batches are intact"
+            )
+        return int(found["offset"])
 
     def save_verdict(self, change: TopicChange) -> None:
         """Make durable that a change ends the query for good. A failure is logged: the next start finds it again."""

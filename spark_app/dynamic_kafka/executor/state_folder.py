@@ -6,13 +6,15 @@ whole, under a name that describes it, and never changed: a crash leaves either 
 A write ends when the file is durable. A local file is flushed, renamed, and its folder flushed; in HDFS it is renamed;
 S3, GCS and ABFS show an object once its stream is closed. ABFS, and file systems mounted without an atomic rename, may
 leave an empty file if the process dies meanwhile. The caller has not relied on such a file yet: each is written before
-the step that needs it. So an empty file counts as absent. A file with half an object is damaged instead.
+the step that needs it. So an empty file counts as absent. A file with half an object is damaged instead, except for a
+report of an executor: its task did not end, so none of its rows counted, and the next attempt writes it anew.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import uuid
 from collections.abc import Collection, Iterator, Mapping
@@ -33,6 +35,8 @@ id, `planned` that of the range."""
 STOP_RECORD = "stop-record"
 """The kind of a report that a record ends a split: `offset` is the record's, `topicId` that of its topic."""
 
+log = logging.getLogger(__name__)
+
 _READERS = 16
 """The files that are read side by side, where there are more."""
 _PERMANENT = (PermissionError, NotADirectoryError, IsADirectoryError, FileExistsError)
@@ -47,11 +51,12 @@ class StateFile(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A report of an executor about one split of a batch."""
+    """A report of an executor about one split of a batch. `driver` is the one whose task it was, where that counts."""
 
     kind: str
     split: Split
     content: Mapping[str, Any]
+    driver: str = ""
 
 
 class StateFolder:
@@ -75,22 +80,25 @@ class StateFolder:
 
         Args:
             replace: whether it replaces an existing one; in HDFS the first one stays in any case. Without, an object
-                store replaces one that was written at the same moment: the caller reads the file afterwards.
+                store replaces one that was written at the same moment: the caller reads the file afterwards. A file
+                without a whole JSON object is a write that did not end: it is replaced in any case.
         """
         data = json.dumps(content, sort_keys=True, indent=1).encode()
         full = f"{self._root}/{path}"
         folder, _, name = full.rpartition("/")
+        if not replace and (found := self._read(path)) is not None and not _is_whole(found):
+            log.warning("%s/%s is incomplete: a write did not end; the file is replaced", self.uri, path)
+            self.delete(path)
         with self.explain_failure("written", path):
             self._fs.create_dir(folder, recursive=True)
             if isinstance(self._fs, fs.LocalFileSystem):
                 _write_local(Path(folder), name, data, replace=replace)
                 return
-            if not replace and self._fs.get_file_info(full).size:  # an empty file is a write that did not end
+            if not replace and self._fs.get_file_info(full).is_file:
                 return
             # An object store shows an object only when its stream is closed; a file system needs the rename.
             draft = f"{folder}/.{name}.{uuid.uuid4().hex}"
-            renames = isinstance(self._fs, fs.HadoopFileSystem)
-            if not renames:
+            if not isinstance(self._fs, fs.HadoopFileSystem):
                 with self._fs.open_output_stream(full) as stream:
                     stream.write(data)
                 return
@@ -103,11 +111,14 @@ class StateFolder:
                 with suppress(OSError):
                     self._fs.delete_file(draft)
 
-    def read_folder(self, path: str, names: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
+    def read_folder(
+        self, path: str, names: Collection[str] | None = None, *, skip_damaged: bool = False
+    ) -> dict[str, dict[str, Any]]:
         """Return {file name: content} of the JSON files of a folder, by name; empty if it does not exist.
 
         Args:
             names: the files to read; by default all. One that does not exist any more is left out.
+            skip_damaged: log files that do not hold a JSON object, and leave them out: writes that did not end.
 
         Raises:
             OffsetDocumentError: a file does not hold a JSON object.
@@ -116,6 +127,9 @@ class StateFolder:
         contents = {}
         for name, data in self._read_all(path, chosen):
             if not data:  # see the module: a write that did not end
+                continue
+            if skip_damaged and not _is_whole(data):
+                log.warning("%s/%s/%s is incomplete: a write did not end; it counts as absent", self.uri, path, name)
                 continue
             with self.explain_damage(f"{path}/{name}"):
                 contents[name] = json.loads(data)
@@ -145,37 +159,53 @@ class StateFolder:
             except FileNotFoundError:
                 return
 
+    def drivers(self, query: str) -> list[str]:
+        """Return the drivers that have started on the query's checkpoint, the newest last."""
+        return [file.name.removesuffix(".json") for file in self.list_folder(f"{query}/drivers")]
+
     def save_seen(
-        self, query: str, batch: str, kind: str, split: Split, content: Mapping[str, Any], *, replace: bool = True
+        self,
+        query: str,
+        batch: str,
+        kind: str,
+        split: Split,
+        content: Mapping[str, Any],
+        *,
+        replace: bool = True,
+        driver: str = "",
     ) -> None:
         """Make durable what an executor saw in a range. A task calls it before it ends, and only if there is something.
 
-        Each attempt of a task writes the same file, so there is one report of a kind for each split.
+        Each attempt of a task writes the same file, so a driver has one report of a kind for each split.
 
         Args:
             batch: fingerprint of the batch's end document.
             kind: the kind of the report, a word.
             replace: as for `write`.
+            driver: the driver of the task, if only its attempts obey the report; empty for a report to all.
         """
-        wire = {"version": 1, "split": list(split), **content}
-        self.write(f"{query}/seen/{batch}/{_report_name(kind, split)}", wire, replace=replace)
+        of_driver = {"driver": driver} if driver else {}
+        wire = {"version": 1, "split": list(split), **of_driver, **content}
+        self.write(f"{query}/seen/{batch}/{_report_name(kind, split, driver)}", wire, replace=replace)
 
-    def seen_of(self, query: str, batch: str, kind: str, split: Split) -> Mapping[str, Any] | None:
-        """Return the report of a kind about one split, None if there is none. Raises as `seen`."""
-        name = _report_name(kind, split)
-        return self.read_folder(f"{query}/seen/{batch}", [name]).get(name)
+    def seen_of(self, query: str, batch: str, kind: str, split: Split, driver: str = "") -> Mapping[str, Any] | None:
+        """Return a driver's report of a kind about one split, None if there is none. Raises as `seen`."""
+        name = _report_name(kind, split, driver)
+        return self.read_folder(f"{query}/seen/{batch}", [name], skip_damaged=True).get(name)
 
     def seen(self, query: str, batch: str) -> list[Seen]:
-        """Return the reports about a batch, in any order.
+        """Return the reports about a batch, in any order. One that cannot be read counts as never written.
 
         Raises:
-            OffsetDocumentError: a report is damaged.
+            OffsetDocumentError: a report is of a newer version.
         """
         folder, found = f"{query}/seen/{batch}", []
-        for name, wire in self.read_folder(folder).items():
+        for name, wire in self.read_folder(folder, skip_damaged=True).items():
             with self.explain_damage(f"{folder}/{name}"):
                 cluster, topic, partition = wire["split"]
-                found.append(Seen(name.rpartition("-")[0], Split(str(cluster), str(topic), int(partition)), wire))
+                split = Split(str(cluster), str(topic), int(partition))
+                kind = name.partition(".")[0].rpartition("-")[0]
+                found.append(Seen(kind, split, wire, str(wire.get("driver", ""))))
         return found
 
     def check_writable(self, query: str) -> None:
@@ -228,8 +258,16 @@ class StateFolder:
             ) from None
 
 
-def _report_name(kind: str, split: Split) -> str:
-    return f"{kind}-{hashlib.sha256(json.dumps(split).encode()).hexdigest()[:16]}.json"
+def _report_name(kind: str, split: Split, driver: str) -> str:
+    mark = hashlib.sha256(json.dumps(split).encode()).hexdigest()[:16]
+    return f"{kind}-{mark}.{driver}.json" if driver else f"{kind}-{mark}.json"
+
+
+def _is_whole(data: bytes) -> bool:
+    try:
+        return isinstance(json.loads(data), dict)
+    except ValueError:
+        return False
 
 
 def _write_local(folder: Path, name: str, data: bytes, *, replace: bool) -> None:

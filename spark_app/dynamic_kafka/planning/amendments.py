@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -112,6 +112,10 @@ class Amendments:
         if records := of_document(found, end):
             self._stop_records[fingerprint(end)] = records
         return self
+
+    def stop_records_of(self, end: OffsetDocument) -> Sequence[StopRecord]:
+        """Return the stop records of the batch that ends with a document."""
+        return self._stop_records.get(fingerprint(end), ()) if self._stop_records else ()
 
     def add(self, amendment: Amendment) -> None:
         self._of_batch.setdefault((amendment.start, amendment.end), []).append(amendment)

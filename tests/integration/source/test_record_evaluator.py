@@ -11,15 +11,22 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dynamic_kafka import Record, cause_of, register, stop_when_finished
-from dynamic_kafka.errors import DataLossError, OptionError, RecordEvaluationError, StaleCheckpointError
+from dynamic_kafka.errors import (
+    DataLossError,
+    DriverReplacedError,
+    OptionError,
+    RecordEvaluationError,
+    StaleCheckpointError,
+)
 from dynamic_kafka.executor import range_reader
 from dynamic_kafka.kafka.groups import GroupClient
 from dynamic_kafka.metadata.services.file import FileMetadataService
 from dynamic_kafka.planning.codec import fingerprint
 from tests.integration.source.evaluators import END
 from tests.support.fixtures import Brokers
-from tests.support.source_run import CRASH_POINTS, CrashPoint, SourceRun, reading
+from tests.support.source_run import CRASH_POINTS, CrashPoint, SourceRun, read, reading
 from tests.support.streams import (
+    Row,
     Rows,
     assert_rows,
     cluster,
@@ -127,6 +134,30 @@ def test_a_crash_changes_no_row(
     run.until_rows(wanted)
     assert end_of(run) == ({"a": {0: 7}, "b": {0: 2}}, {"a": {0: 7}, "b": {0: 2}})
     assert run.document.over
+
+
+def test_a_late_task_of_a_replaced_driver_ends_no_split(run: SourceRun, brokers: Brokers, orders: str) -> None:
+    # Given the tasks of a driver that hangs, and another driver with another evaluator, which has read their batch
+    wanted = produce("a", brokers.a, orders, 2)
+    brokers.a.produce(orders, [END])
+    wanted += Rows([Row("a", orders, 0, 2, END)]) + produce("a", brokers.a, orders, 3)
+    run.until(lambda: run.batch("partitioned"), "the tasks")
+    late, evaluation = run.tasks, run.evaluation
+    run.restart(recordEvaluator=f"{MODULE}:never")
+    assert run.batch() and run.rows() == wanted
+
+    # When the tasks run on, and find a stop record
+    for task in late:
+        with pytest.raises(DriverReplacedError, match="another driver has started on this checkpoint since"):
+            list(read(task, evaluation))
+
+    # Then neither this driver nor the next one obeys it
+    for restarts in (False, True):
+        if restarts:
+            run.restart()
+        wanted += produce("a", brokers.a, orders, 2)
+        run.until_rows(wanted)
+    assert end_of(run)[0]["a"] == {}
 
 
 def test_a_split_that_never_sees_its_record_keeps_the_query_open(run: SourceRun, brokers: Brokers, orders: str) -> None:

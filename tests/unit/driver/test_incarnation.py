@@ -14,8 +14,10 @@ from dynamic_kafka.driver.incarnation import Incarnation
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import DriverReplacedError, DynamicKafkaError, OptionError
 from dynamic_kafka.planning.amendments import Amendment
+from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.planning.stop_records import StopRecord
 
 SAVED = OffsetDocument("q", 3, "aa", state="e1")
 PART = SplitRange(Split("east", "t", 0), 5, 9)
@@ -169,3 +171,38 @@ def test_a_start_without_a_place_for_reports_replaces_nobody(state: StateLocatio
     with pytest.raises(OptionError, match=r"stateLocation: .*/q/seen/.* cannot be written: .*; name a folder that"):
         started(state)
     running.before_document(SAVED)
+
+
+def test_a_stop_record_reported_after_the_next_start_is_void(state: StateLocation) -> None:
+    # Given a driver whose executors have ended a split before the next driver started, and another one after that
+    batch, other = fingerprint(SAVED), Split("east", "t", 1)
+    first = started(state)
+    report(state, first, PART.split, 6)
+    second = started(state)
+    report(state, first, other, 7)
+
+    # Then the first is obeyed for good, and the second is not
+    assert state.stop_records(SAVED) == [StopRecord(PART.split, 6, "id")]
+    report(state, second, other, 8)
+    report(state, first, PART.split, 5)
+    expected = [StopRecord(PART.split, 6, "id"), StopRecord(other, 8, "id")]
+    assert state.stop_records(SAVED) == expected
+    for _ in range(2):
+        started(state)
+        assert state.stop_records(SAVED) == expected
+    assert len(state.seen("q", batch)) == 3
+
+
+def test_stop_records_of_later_batches_need_no_record(state: StateLocation) -> None:
+    # A driver that found an earlier batch last has read no later one, unless it is the one that reports
+    later = replace(SAVED, number=4)
+    first = started(state)
+    state.save_seen("q", fingerprint(later), "stop-record", PART.split, {"offset": 6, "topicId": "id"})
+    report(state, first, Split("east", "t", 1), 7, later)
+    started(state)
+    assert {each.offset for each in state.stop_records(later)} == {6, 7}
+
+
+def report(state: StateLocation, driver: Incarnation, split: Split, offset: int, end: OffsetDocument = SAVED) -> None:
+    content = {"offset": offset, "topicId": "id"}
+    state.save_seen("q", fingerprint(end), "stop-record", split, content, driver=driver.name)

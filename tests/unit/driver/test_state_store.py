@@ -243,7 +243,7 @@ def test_reports_of_executors_are_one_file_per_split(uri: str) -> None:
         state.save_seen("q", "bb", "topic-id", PART.split, {"topicId": topic_id})
     state.save_seen("q", "bb", "topic-id", other, {"topicId": "T"})
     state.save_seen("q", "cc", "divergence", other, {"offset": 5})
-    found = {(kind, split): content.get("topicId") for kind, split, content in state.seen("q", "bb")}
+    found = {(kind, split): content.get("topicId") for kind, split, content, _ in state.seen("q", "bb")}
     assert found == {("topic-id", PART.split): "second attempt", ("topic-id", other): "T"}
     assert [seen.content["offset"] for seen in state.seen("q", "cc")] == [5]
     assert state.seen("q", "never") == []
@@ -284,3 +284,17 @@ def test_many_files_are_all_read(tmp_path: Path) -> None:
     for split, offset in found.items():
         state.save_seen("q", "batch", "stop-record", split, {"offset": offset, "topicId": "id"})
     assert {each.split: each.content["offset"] for each in state.seen("q", "batch")} == found
+
+
+def test_reports_that_cannot_be_read_do_not_fail_a_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    # Given a batch with an incomplete report, the last one by name
+    state = StateLocation(str(tmp_path))
+    for kind in ("a-kind", "stop-record"):
+        state.save_seen("q", "batch", kind, PART.split, {"number": 7, "offset": 6})
+    [damaged] = (tmp_path / "q" / "seen" / "batch").glob("stop-record-*")
+    damaged.write_text('{"numb')
+
+    # Then the others count, and the log names it
+    assert state.newest_report("q", ()) == 7
+    assert [each.kind for each in state.seen("q", "batch")] == ["a-kind"]
+    assert f"{damaged.name} is incomplete" in caplog.text

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dynamic_kafka.errors import DynamicKafkaError, OptionError, RecordEvaluationError
+from dynamic_kafka.errors import DriverReplacedError, DynamicKafkaError, OptionError, RecordEvaluationError
 from dynamic_kafka.executor import read_task
 from dynamic_kafka.executor.columns import arrow_schema
 from dynamic_kafka.executor.evaluators import Evaluator
@@ -55,7 +55,7 @@ def task(tmp_path: Path) -> ReadTask:
         include_headers=False,
         fail_on_data_loss=True,
         topic_id="id",
-        reports=BatchReports(str(tmp_path), "q", "batch", 3),
+        reports=BatchReports(str(tmp_path), "q", "batch", 3, "1"),
     )
 
 
@@ -88,7 +88,8 @@ def reported(task: ReadTask) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("end", [4, 5, 6, 7, 8])
 def test_nothing_from_the_stop_record_on_is_read(task: ReadTask, end: int, rows: int) -> None:
     assert attempt(task, end, rows=rows) == list(range(4, end))
-    assert reported(task) == [{"version": 1, "number": 3, "split": list(SPLIT), "offset": end, "topicId": "id"}]
+    [found] = reported(task)
+    assert found == {"version": 1, "number": 3, "split": list(SPLIT), "offset": end, "topicId": "id", "driver": "1"}
 
 
 def test_without_a_stop_record_nothing_is_reported(task: ReadTask) -> None:
@@ -146,19 +147,48 @@ def test_the_first_report_stays(task: ReadTask) -> None:
     assert task.reports.stop_record(SPLIT) == 6
 
 
-def test_the_first_report_stays_without_hard_links(task: ReadTask, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: object) -> None:
-        raise PermissionError("no links here")
+def refused(*_: object) -> None:
+    raise PermissionError("no links here")
 
+
+def test_the_first_report_stays_without_hard_links(task: ReadTask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.link", refused)
     test_the_first_report_stays(task)
 
 
-def test_a_write_that_did_not_end_is_no_report(task: ReadTask, tmp_path: Path) -> None:
+@pytest.mark.parametrize("left", [b"", b'{\n "driver": "1",\n "num'], ids=["empty", "truncated"])
+@pytest.mark.parametrize("links", [True, False])
+def test_a_write_that_did_not_end_is_no_report(
+    *, task: ReadTask, tmp_path: Path, left: bytes, links: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a report that an attempt has left incomplete
+    if not links:
+        monkeypatch.setattr("os.link", refused)
     attempt(task, 6)
     [file] = (tmp_path / "q" / "seen" / "batch").iterdir()
-    file.write_bytes(b"")
+    file.write_bytes(left)
     assert task.reports is not None and task.reports.stop_record(SPLIT) is None
+    assert reported(task) == []
+
+    # Then the next attempt evaluates anew, and replaces it
+    assert attempt(task, 5) == [4]
+    assert [each["offset"] for each in reported(task)] == [5]
+    assert attempt(task, 6) == [4]
+
+
+def test_a_late_attempt_of_a_replaced_driver_fails(task: ReadTask, tmp_path: Path) -> None:
+    # Given a driver that has replaced the one of a running task
+    StateFolder(str(tmp_path)).write("q/drivers/2.json", {})
+
+    # Then the task delivers nothing with a stop record, however often it is repeated
+    for _ in range(2):
+        with pytest.raises(DriverReplacedError, match=r"it decides where east/t\[0\] ends"):
+            attempt(task, 6)
+
+    # And the tasks of the new driver do not obey its report
+    newer = replace(task, reports=BatchReports(str(tmp_path), "q", "batch", 3, "2"))
+    assert attempt(newer, 8) == [4, 5, 6, 7]
+    assert sorted((each["driver"], each["offset"]) for each in reported(task)) == [("1", 6), ("2", 8)]
 
 
 def test_executors_without_the_drivers_files_are_refused(task: ReadTask, tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ class SimulatedAdmin:
 class SimulatedReports(BatchReports):
     """The place for executors' reports, in memory."""
 
-    state: StateLocation
+    state: StateLocation = field(kw_only=True)
     takes_verdicts: bool = True
 
     def save_verdict(self, change: TopicChange) -> None:
@@ -206,7 +206,9 @@ class MemoryState(StateLocation):
         if replace or path not in self.files:
             self.files[path] = json.dumps(content)
 
-    def read_folder(self, path: str, names: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
+    def read_folder(
+        self, path: str, names: Collection[str] | None = None, *, skip_damaged: bool = False
+    ) -> dict[str, dict[str, Any]]:
         chosen = [name for name, _ in self.list_folder(path)] if names is None else sorted(names)
         return {name: json.loads(self.files[f"{path}/{name}"]) for name in chosen if f"{path}/{name}" in self.files}
 
@@ -728,9 +730,17 @@ class Simulation:
         planned = end.topic(part.split.cluster, part.split.topic)
         assert planned is not None
 
+        assert self.process is not None
         reports = SimulatedReports(
-            "memory", end.query, fingerprint(end), end.number, self.state, not self.verdicts_are_lost
+            "memory",
+            end.query,
+            fingerprint(end),
+            end.number,
+            self.process.incarnation.name,
+            state=self.state,
+            takes_verdicts=not self.verdicts_are_lost,
         )
+        known = {record.split for record in self.process.amendments.stop_records_of(end)}
         task = ReadTask(
             part,
             "s",
@@ -742,7 +752,7 @@ class Simulation:
             fail_on_data_loss=self.options.fail_on_data_loss,
             topic_id=planned.topic_id,
             reports=reports,
-            has_stop_record=part.split.partition in planned.ended,
+            has_stop_record=part.split in known or part.split.partition in planned.ended,
             pin=self.pins.get((self.physical(part.split.cluster).kafka_id, part.split.topic)),
             topic_integrity=self.options.topic_integrity_check,
         )
@@ -756,10 +766,10 @@ class Simulation:
             batches = search.until_end(batches)
         confirmed = search.settle if search is not None else None
         found = [record for records in of_planned_topic(task, cached, batches, confirmed) for record in records]
-        for kind, split, content in self.state.seen(end.query, fingerprint(end)):
+        for kind, split, content, driver in self.state.seen(end.query, fingerprint(end)):
             if split == part.split and kind == TOPIC_ID:
                 self.given_up.update(self.records(batch, part))
-            elif split == part.split:
+            elif split == part.split and driver == reports.driver:
                 self.decide(batch, part, content["offset"])
         return found
 

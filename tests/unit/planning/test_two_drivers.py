@@ -25,6 +25,7 @@ from dynamic_kafka.planning.observation import Observation
 from dynamic_kafka.planning.plan import Limits
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.questions import run_steps
+from dynamic_kafka.planning.splits import SplitRange
 from tests.unit.planning.simulation import MemoryState, Record, SimulatedCluster, SimulatedTopic, Simulation, text
 
 
@@ -43,16 +44,18 @@ class HookedState(MemoryState):
         super().__init__()
         self.files, self.hook, self.made = files, hook, made
 
-    def write(self, path: str, content: Mapping[str, Any]) -> None:
+    def write(self, path: str, content: Mapping[str, Any], *, replace: bool = True) -> None:
         self.hook()
-        super().write(path, content)
+        super().write(path, content, replace=replace)
         if "/amendments/" in path:  # the driver logs its ranges as possibly delivered
             self.made(Amendment.from_wire(content))
         self.hook()
 
-    def read_folder(self, path: str, names: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
+    def read_folder(
+        self, path: str, names: Collection[str] | None = None, *, skip_damaged: bool = False
+    ) -> dict[str, dict[str, Any]]:
         self.hook()
-        return super().read_folder(path, names)
+        return super().read_folder(path, names, skip_damaged=skip_damaged)
 
     def list_folder(self, path: str) -> list[StateFile]:
         self.hook()
@@ -108,6 +111,7 @@ class Driver:
     def plan(self) -> bool:
         world, logged = self.world, self.document(self.batch)
         self.replays.begin(logged)
+        self.replays.batch_ended(logged)
         world.process = self.replays
         given = replace(world.plan_input(logged, Limits()), observation=self.observe(logged))
         end = run_steps(plan_batch(given), world.answer).plan.document
@@ -128,7 +132,7 @@ class Driver:
         self.replays.begin(end)
         ranges = self.replays.ranges(start, end)
         self.pause()
-        rows = world.read(self.batch, ranges)
+        rows = self.read(ranges)
         self.pause()
         if self.batch not in world.sink:
             world.sink[self.batch] = rows
@@ -139,12 +143,15 @@ class Driver:
         world.committed += 1
         self.pending = False
 
+    def read(self, ranges: list[SplitRange]) -> list[Record]:
+        return self.world.read(self.batch, ranges)
+
     def document(self, batch: int) -> OffsetDocument:
         return decode(self.world.log[batch]) if batch >= 0 else decode(text(OffsetDocument()))
 
 
-def world_with(pending: str) -> Simulation:
-    world = Simulation(starting="earliest")
+def world_with(pending: str, evaluator: Callable[[Record], bool] | None = None) -> Simulation:
+    world = Simulation(starting="earliest", evaluator=evaluator)
     for name in ("a", "b"):
         topic = SimulatedTopic(f"{name}/t/0", {0: 2})
         world.clusters[name] = SimulatedCluster(name, {"t": topic}, f"{name}-0", named={"t"})
