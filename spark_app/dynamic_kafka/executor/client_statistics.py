@@ -1,4 +1,4 @@
-"""librdkafka's statistics of this process's consumers, as counts per cluster. Runs on executors, for metrics only.
+"""Counts per cluster in this process: librdkafka's statistics, and dead letters. Runs on executors, for metrics only.
 
 librdkafka emits the statistics of a client every `INTERVAL_MS`, and the client takes them when it is polled. Its bytes
 are totals of the client, of which the growth counts; its round trips and throttling are those of one interval.
@@ -25,6 +25,7 @@ class ClientCounts:
         round_trips, round_trip_us: answered requests, and the sum of their round-trip times in microseconds.
         throttled_ms: the sum of the pauses that brokers have asked for.
         errors: connections that failed or broke.
+        dead_letters: refused records of the cluster that were written to the dead-letter topic.
     """
 
     received: int = 0
@@ -33,6 +34,7 @@ class ClientCounts:
     round_trip_us: int = 0
     throttled_ms: int = 0
     errors: int = 0
+    dead_letters: int = 0
 
     def __add__(self, other: ClientCounts) -> ClientCounts:
         return ClientCounts(*map(sum, zip(astuple(self), astuple(other), strict=True)))

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Mapping
 
 from dynamic_kafka.errors import ClusterError, DeadLetterError
+from dynamic_kafka.executor.client_statistics import STATISTICS, ClientCounts
 from dynamic_kafka.executor.read_task import DeadLetterTarget, ReadTask
 from dynamic_kafka.executor.rows import Record, Rows, UnreadableHeadersError
 from dynamic_kafka.kafka.topic_producer import NewRecord, TopicProducer
@@ -53,6 +54,7 @@ class DeadLetters:
                 f"{records} of {self._task.part} that recordDeserializer refuses cannot be written to the dead-letter"
                 f" topic {topic!r} on {cluster}, so the batch is not committed: {error.message}"
             ) from None
+        STATISTICS.add(self._task.part.split.cluster, ClientCounts(dead_letters=len(refused)))
         log.warning("recordDeserializer refuses %s of %s, now in topic %s", records, self._task.part, topic)
 
     def close(self) -> None:

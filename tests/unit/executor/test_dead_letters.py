@@ -12,6 +12,7 @@ import pytest
 from dynamic_kafka.app.exit_codes import ExitCode, code_of, code_of_text
 from dynamic_kafka.errors import ClusterUnreachableError, DeadLetterError, ErrorCode
 from dynamic_kafka.executor import dead_letters
+from dynamic_kafka.executor.client_statistics import STATISTICS, ClientCounts
 from dynamic_kafka.executor.columns import arrow_schema
 from dynamic_kafka.executor.dead_letters import DeadLetters, dead_letter
 from dynamic_kafka.executor.evaluators import Evaluator
@@ -101,7 +102,9 @@ def read(topic: Topic, *lists: Sequence[bytes | None], end: str | None = None) -
 
 
 def test_refused_records_are_written_and_the_others_read(topic: Topic) -> None:
+    STATISTICS.take()
     assert read(topic, [b"1", b"x", b"2", b"y"], [b"z"], [None, b"3"]) == [40, 42, 45, 46]
+    assert STATISTICS.take() == {"east": ClientCounts(dead_letters=3)}
     assert [offset_in(record) for record in topic.records] == [41, 43, 44]
     assert topic.written_before == [[41, 43], [41, 43, 44]]
     assert (topic.opened, topic.closed) == (1, 1)
@@ -119,9 +122,11 @@ def test_nothing_behind_a_stop_record_is_a_dead_letter(topic: Topic) -> None:
 
 def test_the_letters_are_durable_before_the_rows(topic: Topic) -> None:
     topic.fails = True
+    STATISTICS.take()
     with pytest.raises(DeadLetterError, match=r"1 record of .*cannot be written .*'dead' on home.*timed out") as failed:
         read(topic, [b"1", b"x"])
     assert topic.closed == 1
+    assert not STATISTICS.take()
     assert code_of(failed.value) == ExitCode.CLUSTER
     text = f"Traceback:\ndynamic_kafka.errors.DeadLetterError: {failed.value}"
     assert code_of_text(text) == ExitCode.CLUSTER

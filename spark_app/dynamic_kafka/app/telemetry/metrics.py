@@ -84,6 +84,9 @@ METRICS: Mapping[str, MetricDefinition] = {
     "cluster_client_connection_errors": MetricDefinition(
         CLUSTER, "Connections of these consumers that failed or broke.", counter=True
     ),
+    "cluster_dead_letters": MetricDefinition(
+        CLUSTER, "Refused records of the cluster that executors have written to the dead-letter topic.", counter=True
+    ),
     "clusters": MetricDefinition(STREAM, "Clusters with active splits."),
     "active_splits": MetricDefinition(STREAM, "Splits that the query reads: the open ones."),
     "parked_splits": MetricDefinition(STREAM, "Splits of removed clusters and topics whose offsets are kept."),
@@ -244,6 +247,7 @@ def _client_counts(families: _MetricFamilies, status: SinkStatus, clients: Mappi
         families.add("cluster_client_round_trip_seconds", labels, counts.round_trip_us / 1e6)
         families.add("cluster_client_throttled_seconds", labels, counts.throttled_ms / 1e3)
         families.add("cluster_client_connection_errors", labels, counts.errors)
+        families.add("cluster_dead_letters", labels, counts.dead_letters)
 
 
 def _stalled(
