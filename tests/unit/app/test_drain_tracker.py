@@ -109,6 +109,26 @@ def test_a_query_that_is_over_holds_no_drain_up() -> None:
     assert story.state(committed({0: 50}), OffsetDocument("q", 9, over=True)).lag == 0
 
 
+READ = ended_at(committed({0: 10}), {0: 10})
+OVER = OffsetDocument("q", 9, over=True)
+
+
+@pytest.mark.parametrize("answers", [True, False])
+@pytest.mark.parametrize("documents", [[OVER], [OVER, replace(READ, over=True)], [replace(READ, bounded=True)]])
+def test_finished_queries_drain_every_topic(documents: list[OffsetDocument], answers: bool) -> None:
+    # Given a topic that drains, with records that no query reads, perhaps on a cluster that is gone
+    story = Story()
+    story.listed({0: 50})
+    if not answers:
+        story.round(failed=["east"])
+
+    # Then it is finished once all queries are
+    assert story.state(*documents).finished
+    assert not story.state(*documents, committed({0: 5})).finished
+    assert not story.state(*documents, None).finished
+    assert not story.state().finished
+
+
 def test_quiet_time_spans_first_answer_to_last_question() -> None:
     """Between the two, certainly nothing was written. Before and after them, something may have been."""
     story = Story()

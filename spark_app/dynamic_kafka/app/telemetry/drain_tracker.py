@@ -8,7 +8,8 @@
 A topic that counts as drained may be deleted a moment later, so every doubt counts against it. A topic that was not
 listed, does not fit the document or was listed too long ago has no lag and is not quiet. A topic that its cluster does
 not have is drained if no source has ever read it: its name may have been mistyped. Nothing more is read of a split that
-has reached its stopping offset or its stop record, or by a query that is over.
+has reached its stopping offset or its stop record, or by a query that has read everything. Once all queries have,
+nothing drains any more, whatever the clusters answer.
 """
 
 from __future__ import annotations
@@ -107,13 +108,16 @@ class DrainTracker:
             now_s: monotonic seconds.
             never_reached: the clusters that all sinks report as never reached.
         """
-        documents = [each for each in documents if each is None or not each.over]
-        unread = {cluster for cluster in never_reached if all(_is_unread(each, cluster) for each in documents)}
         topics = sorted(self._topics.items(), key=lambda item: item[0])
+        reading = [each for each in documents if each is None or not each.finished]
+        if documents and not reading:
+            ids = {key: unmoved.ends.kafka_id for key, unmoved in topics if unmoved is not None}
+            return [TopicDrain(*key, None, 0.0, False, ids.get(key), finished=True) for key, _ in topics]
+        unread = {cluster for cluster in never_reached if all(_is_unread(each, cluster) for each in reading)}
         return [
             TopicDrain(*key, None, 0.0, False, never_reached=True)
             if unmoved is None and key[0] in unread
-            else _drain(*key, unmoved, documents, now_s)
+            else _drain(*key, unmoved, reading, now_s)
             for key, unmoved in topics
         ]
 
