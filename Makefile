@@ -79,7 +79,7 @@ brokers: setup ## Run two real clusters on this machine until Ctrl-C, for docs/t
 produce: ## Write records to one of them (TO=east, west or host:port, TEXT='one two three')
 	@cd examples && PYTHONPATH=.. exec ../$(BIN)/python -m brokers produce $(TO) $(TEXT)
 
-bench: setup ## Measure planning, memory and reading
+bench: setup setup-spark42 ## Measure reading against Spark's own source, planning and memory (ARGS='reader --only raw_100B', ARGS=--record)
 	$(BIN)/python -m tests.bench $(ARGS)
 
 dist: ## Build the wheel and the sdist into dist/ (PROJECT_URL=)

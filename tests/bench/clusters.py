@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import random
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -83,24 +83,43 @@ def one_record_each(over: Iterable[KafkaCluster], topic: str, partitions: int) -
             raise RuntimeError(f"the broker of {cluster.name} did not take all records in {SECONDS:g} s")
 
 
-def fill(cluster: KafkaCluster, partitions: int, *, records: int, size: int) -> None:
-    """Write `records` incompressible values of `size` bytes, spread evenly over the partitions."""
-    payloads = [os.urandom(size) for _ in range(16)]
+def fill(
+    cluster: KafkaCluster, partitions: int, *, records: int, size: int, topic: str = TOPIC, compression: str = "none"
+) -> None:
+    """Write `records` values of `size` bytes, spread evenly over the partitions, and wait until all are in the log.
+
+    The values are JSON with an id, a name and an amount; the name fills the size with hexadecimal digits. They halve
+    under compression, since no value occurs twice within a batch.
+    """
     settings = {
         "bootstrap.servers": cluster.bootstrap,
+        "compression.type": compression,
         "linger.ms": 50,
         "batch.size": 1_000_000,
-        "queue.buffering.max.kbytes": 65_536,
+        "queue.buffering.max.messages": 1_000_000,
+        "queue.buffering.max.kbytes": 2_000_000,
         "message.max.bytes": 10_000_000,
     }
     producer = Producer(settings)
-    for number in range(records):
-        while True:
-            try:
-                producer.produce(TOPIC, payloads[number % 16], partition=number % partitions)
-                break
-            except BufferError:
-                producer.poll(0.1)
-        if number % 1000 == 0:
-            producer.poll(0)
-    producer.flush(300)
+    pool = [{"value": value} for value in json_values(size, max(16, min(65_536, (64 << 20) // size)))]
+    chunk = max(1, min(len(pool), 2000, (1 << 20) // size))
+    most = min(500_000, (100 << 20) // size)
+    for start in range(0, records, chunk):
+        while len(producer) > most:
+            producer.poll(0.01)
+        at = start % (len(pool) - chunk + 1)
+        messages = pool[at : at + min(chunk, records - start)]
+        if producer.produce_batch(topic, messages, partition=start // chunk % partitions) != len(messages):
+            raise RuntimeError(f"the client did not take all records for topic {topic}")
+    if producer.flush(SECONDS):
+        raise RuntimeError(f"the broker of {cluster.name} did not take all records in {SECONDS:g} s")
+
+
+def json_values(size: int, count: int) -> list[bytes]:
+    """Return values of exactly `size` bytes each; always the same ones."""
+    chance = random.Random(1)
+    made = []
+    for number in range(count):
+        start = f'{{"id":{chance.randrange(10**9)},"amount":{number % 10_000 / 100:.2f},"name":"'
+        made.append(f'{start}{chance.randbytes(size).hex()[: size - len(start) - 2]}"}}'.encode())
+    return made

@@ -37,13 +37,13 @@ def planner(report: Report) -> None:
             report.row(**figures)
 
 
-def worker(report: Report) -> None:
-    """Measure a worker that reads one range of 600 MB, with the default batch sizes."""
+def reading_worker() -> Iterator[dict[str, Any]]:
+    """Yield the memory of a worker that reads one range of 600 MB, with the default batch sizes."""
     for records, size in BACKLOGS:
         with clusters(1, 1) as (broker,):
             fill(broker, 1, records=records, size=size)
             for figures in _child("read_backlog", {"documents": [document([broker])]}):
-                report.row(records=records, bytes_each=size, **figures)
+                yield {"records": records, "bytes_each": size, **figures}
 
 
 def plan_through_changes(given: dict[str, Any]) -> Iterator[dict[str, Any]]:

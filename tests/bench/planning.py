@@ -17,7 +17,8 @@ from dynamic_kafka.driver.enumerator import Enumerator
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.spark.planner_process import set_up_planner_process
 from tests.bench.clusters import TOPIC, clusters, create_topics, document, one_record_each
-from tests.bench.report import Report, cpu_seconds, spread
+from tests.bench.processes import cpu_seconds
+from tests.bench.report import Report, spread
 from tests.support.kafka import KafkaCluster
 
 CLUSTERS, PARTITIONS, REPEATS = 5, 2000, 15

@@ -73,12 +73,6 @@ def peak_rss_mb(pid: int | str = "self") -> float:
     return _status(pid, "VmHWM:")
 
 
-def cpu_seconds(pid: int) -> float:
-    """Return the CPU time of a process so far, in user and kernel mode."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 class _Mallinfo2(ctypes.Structure):
     """glibc's `struct mallinfo2`, of which only two fields are used here."""
 
