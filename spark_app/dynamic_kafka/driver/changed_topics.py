@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import DataLossError, DynamicKafkaError, TopicIntegrityError
 from dynamic_kafka.executor.state_folder import Seen
-from dynamic_kafka.executor.verdicts import save_change, saved_changes
+from dynamic_kafka.executor.verdicts import save_change, saved_changes, withdraw_verdict
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.metadata.topic_ids import saved_topic_id
 from dynamic_kafka.options import SourceOptions
@@ -22,13 +22,20 @@ from dynamic_kafka.planning.dataloss import is_recreated, recreated_while_pendin
 from dynamic_kafka.planning.integrity import TopicChange, changes_of, found_id, integrity_error, standing
 from dynamic_kafka.planning.observation import Observation
 from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.planning.questions import Topics
+from dynamic_kafka.planning.questions import AbsentTopicsQuestion, DisputedIdsQuestion, Topics
 from dynamic_kafka.planning.splits import SplitRange
 
 log = logging.getLogger(__name__)
 
-Absent = Callable[[Topics, Observation], Topics]
-"""Returns those of (cluster id, topic) that no broker has."""
+Ask = Callable[[AbsentTopicsQuestion | DisputedIdsQuestion, Observation], Topics]
+"""Returns the answer to a question, from the clusters of an observation."""
+HaveIds = Callable[[Mapping[tuple[str, str], str], Subscription], Topics]
+"""Returns those of {(cluster id, topic): id} that have this id now, as several brokers confirm."""
+
+
+def trust_one_broker(question: AbsentTopicsQuestion | DisputedIdsQuestion, _: Observation) -> Topics:
+    """Answer without a cluster: the observation is right."""
+    return question.topics if isinstance(question, AbsentTopicsQuestion) else frozenset()
 
 
 class ChangedTopics:
@@ -38,8 +45,8 @@ class ChangedTopics:
         state: the store of acceptances; None without a `stateLocation`.
     """
 
-    def __init__(self, options: SourceOptions, state: StateLocation | None, absent: Absent) -> None:
-        self._options, self._state, self._absent = options, state, absent
+    def __init__(self, options: SourceOptions, state: StateLocation | None, ask: Ask) -> None:
+        self._options, self._state, self._ask = options, state, ask
 
     def is_left_out(self, part: SplitRange, cluster: str, end: OffsetDocument, seen: Observation) -> bool:
         """Return whether a range must not be read, since its topic was deleted or re-created, and that is accepted.
@@ -50,7 +57,7 @@ class ChangedTopics:
         Raises:
             TopicIntegrityError: the topic is checked, and the change is not accepted.
             DataLossError: the topic was re-created, and `failOnDataLoss` is set.
-            ClusterError: it is unknown whether the topic is missing.
+            ClusterError: it is unknown whether the topic is missing, or another one.
         """
         planned, topic = end.topic(part.split.cluster, part.split.topic), part.split.topic
         if planned is None:
@@ -58,8 +65,11 @@ class ChangedTopics:
         want = seen.subscription.clusters[cluster]
         pin, found = saved_topic_id(want.topic_ids.get(topic)), found_id(seen.answers[cluster], topic)
         checked = pin is not None or self._options.topic_integrity_check
-        if found == "" and not (checked and self._absent(frozenset({(cluster, topic)}), seen)):
+        if found == "" and not (checked and self._ask(AbsentTopicsQuestion(frozenset({(cluster, topic)})), seen)):
             return False  # executors find out what is left of it
+        doubtful = found and found != (pin or planned.topic_id or found)
+        if doubtful and self._ask(DisputedIdsQuestion({(cluster, topic): str(found)}), seen):
+            return False  # executors ask again
         if found is not None and pin not in (None, found):
             raise integrity_error([TopicChange(cluster, topic, str(pin), found, pinned=True)])
         if found is None or planned.topic_id is None or found == planned.topic_id:
@@ -119,8 +129,9 @@ def refuse_standing(
     documents: list[OffsetDocument],
     options: SourceOptions,
     metadata: Callable[[], Subscription],
+    have_ids: HaveIds,
 ) -> None:
-    """Refuse a start after a verdict that nobody has accepted, before any broker is asked.
+    """Refuse a start after a verdict that no user has accepted. Wrong verdicts are withdrawn.
 
     Args:
         documents: the last document of each source of the query.
@@ -130,16 +141,56 @@ def refuse_standing(
         TopicIntegrityError: with the words of the run that found it.
     """
     for document in documents:
-        if state is None or not document.query:
-            continue
-        verdicts = saved_changes(state, document.query, "verdict").values()
-        if not verdicts:
-            continue
-        subscription = metadata()
-        named = [each for each in verdicts if _is_named(each, options, subscription)]
-        accepted = saved_changes(state, document.query, "accepted").values()
-        if found := standing(named, accepted, subscription.clusters, document):
+        if state is None:
+            return
+        found, wrong = standing_verdicts(state, document, options, metadata, have_ids)
+        for change in wrong:
+            withdraw_verdict(state, document.query, change)
+            log.warning("the verdict is withdrawn, since the topic is there with its id: %s", change)
+        if found:
             raise integrity_error(found)
+
+
+def standing_verdicts(
+    state: StateLocation | None,
+    document: OffsetDocument,
+    options: SourceOptions,
+    metadata: Callable[[], Subscription],
+    have_ids: HaveIds,
+) -> tuple[list[TopicChange], list[TopicChange]]:
+    """Return the verdicts that end a start, and those that would if they were not wrong. Arguments as above.
+
+    A verdict is wrong if the topic is there with its id, since ids never come back. Only that a topic is missing, or
+    that it has not the id that metadata pin, is worth asking the brokers.
+    """
+    verdicts = list(saved_changes(state, document.query, "verdict").values()) if state and document.query else []
+    if state is None or not verdicts:
+        return [], []
+    subscription = metadata()
+    named = [each for each in verdicts if _is_named(each, options, subscription)]
+    accepted = saved_changes(state, document.query, "accepted").values()
+    found = standing(named, accepted, subscription.clusters, document)
+    doubtful = {
+        (each.cluster, each.topic): each.expected
+        for each in found
+        if not each.found or _pin(subscription, each) == each.expected
+    }
+    there = _there(have_ids, doubtful, subscription) if doubtful else frozenset()
+    wrong = {each.key for each in found if (each.cluster, each.topic) in there}
+    return [each for each in found if each.key not in wrong], [each for each in verdicts if each.key in wrong]
+
+
+def _there(have_ids: HaveIds, ids: Mapping[tuple[str, str], str], subscription: Subscription) -> Topics:
+    try:
+        return have_ids(ids, subscription)
+    except DynamicKafkaError as error:
+        log.warning("it is unknown whether the verdicts about topic integrity are still right: %s", error)
+        return frozenset()
+
+
+def _pin(subscription: Subscription, change: TopicChange) -> str | None:
+    want = subscription.clusters.get(change.cluster)
+    return saved_topic_id(want.topic_ids.get(change.topic)) if want is not None else None
 
 
 def _is_named(change: TopicChange, options: SourceOptions, subscription: Subscription) -> bool:

@@ -28,7 +28,7 @@ from dynamic_kafka.driver.cluster_clients import client_of
 from dynamic_kafka.driver.group_check import GroupCheck
 from dynamic_kafka.driver.live_observation import LiveObservation
 from dynamic_kafka.driver.observer import Observer
-from dynamic_kafka.driver.offset_resolution import answer_question
+from dynamic_kafka.driver.offset_resolution import answer_question, topics_with_ids
 from dynamic_kafka.driver.read_tasks import make_tasks
 from dynamic_kafka.driver.replay import Replays
 from dynamic_kafka.driver.state_store import StateLocation
@@ -45,7 +45,7 @@ from dynamic_kafka.planning.observation import Observation
 from dynamic_kafka.planning.plan import Limits, Plan
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import Column, OffsetDocument
-from dynamic_kafka.planning.questions import AbsentTopicsQuestion, Topics, run_steps
+from dynamic_kafka.planning.questions import Question, run_steps
 from dynamic_kafka.wording import first_few
 
 log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class Enumerator:
         # A batch read has no checkpoint to keep a state for.
         location = options.state_location if options.mode == "streaming" else None
         self.state = StateLocation(location) if location else None
-        self.replays = Replays(options, self.state, self.observer.observe, self._absent_topics)
+        self.replays = Replays(options, self.state, self.observer.observe, self._ask)
         self._query = uuid.uuid4().hex
         self.group_check = GroupCheck(options, self._query)
         self._committer: GroupCommitter | None = None
@@ -162,18 +162,17 @@ class Enumerator:
         self.stop()
         self.observer.wait_closed()
 
-    def _absent_topics(self, topics: Topics, seen: Observation) -> Topics:
+    def _ask(self, question: Question, seen: Observation) -> Any:
         probes = seen.probes if isinstance(seen, LiveObservation) else {}
-        question = AbsentTopicsQuestion(topics)
-        absent: Topics = answer_question(question, probes=probes, state=self.state, options=self.options)
-        return absent
+        return answer_question(question, probes=probes, state=self.state, options=self.options)
 
     def _restore(self, saved: OffsetDocument) -> None:
         if saved.bounded:
             self.observer.freeze()
         if not self.replays.is_restored:
             # Before the claim: a start that ends must not replace the driver that runs.
-            refuse_standing(self.state, [saved], self.options, lambda: self.observer.in_force().subscription)
+            have_ids = partial(topics_with_ids, self.options)
+            refuse_standing(self.state, [saved], self.options, lambda: self.observer.in_force().subscription, have_ids)
         self.replays.begin(saved)
 
     def _plan(self, logged: OffsetDocument, unlimited: bool, *, everyone: bool = False) -> Plan:

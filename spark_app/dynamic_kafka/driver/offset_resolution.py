@@ -1,34 +1,41 @@
 """Answers to the questions of one plan, from the clusters and from the query's state location.
 
-Driver; the enumerator and the tool `plan` call it while `planning.batch` plans. It writes nothing. It
-decides only which splits `HighWatermarksQuestion` answers: those of clusters that are read with `read_committed`.
+Driver; the enumerator and the tool `plan` call it while `planning.batch` plans, and a start about verdicts. It writes
+nothing. It decides only which splits `HighWatermarksQuestion` answers: those of clusters that are read with
+`read_committed`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from dynamic_kafka.driver.cluster_clients import ClusterProbes
 from dynamic_kafka.driver.home_servers import home_id_of
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.executor.verdicts import saved_changes
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.config import ClusterClient
+from dynamic_kafka.kafka.disputed_ids import disputed_ids
 from dynamic_kafka.kafka.offset_queries import answer_queries
 from dynamic_kafka.kafka.probe import LATEST, ClusterProbe
+from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.questions import (
     AbsentTopicsQuestion,
     AcceptedIdentitiesQuestion,
     AcceptedLossesQuestion,
     AcceptedTopicsQuestion,
+    DisputedIdsQuestion,
     EpochCheck,
     EpochEndsQuestion,
     HighWatermarksQuestion,
     HomeIdQuestion,
     OffsetsQuestion,
     Question,
+    Topics,
 )
 from dynamic_kafka.planning.splits import Split
 
@@ -55,12 +62,27 @@ def answer_question(
             return answer_queries(probes, queries, options.group_id, ends)
         case HighWatermarksQuestion(splits, new):
             return _high_watermarks(probes, splits, new)
-        case AbsentTopicsQuestion(topics):
-            return _absent_topics(probes, topics, options)
+        case AbsentTopicsQuestion() | DisputedIdsQuestion():
+            return _confirmed(probes, question, options)
         case EpochEndsQuestion(checks):
             return _epoch_ends(probes, checks)
         case HomeIdQuestion():
             return home_id_of(options)
+
+
+def topics_with_ids(options: SourceOptions, ids: Mapping[tuple[str, str], str], subscription: Subscription) -> Topics:
+    """Return those of {(cluster id, topic): id} that have this id now, as several brokers confirm.
+
+    It asks with clients of its own, before a query starts. Raises as `answer_question`.
+    """
+    probes = ClusterProbes(options)
+    try:
+        asked = {name: named for name, named in subscription.clusters.items() if any(name == each for each, _ in ids)}
+        made, broken = probes.for_subscription(replace(subscription, clusters=asked))
+        usable = {key: expected for key, expected in ids.items() if key[0] not in broken}
+        return frozenset(usable) - _confirmed(made, DisputedIdsQuestion(usable), options)
+    finally:
+        probes.close()
 
 
 def _accepted(
@@ -75,28 +97,37 @@ def _accepted(
             return set(saved_changes(state, query, "accepted").values())
 
 
-def _absent_topics(
-    probes: Mapping[str, ClusterProbe], topics: frozenset[tuple[str, str]], options: SourceOptions
-) -> frozenset[tuple[str, str]]:
-    by_cluster: dict[str, list[str]] = {}
-    for cluster, topic in sorted(topics):
-        by_cluster.setdefault(cluster, []).append(topic)
-    futures = {
-        cluster: probes[cluster].ask(partial(ClusterAdmin.absent_topics, topics=own))
-        for cluster, own in by_cluster.items()
-        if cluster in probes
-    }
-    absent = {(cluster, topic) for cluster, future in futures.items() for topic in future.result()}
-    for cluster in by_cluster.keys() - probes.keys():
+def _confirmed(
+    probes: Mapping[str, ClusterProbe], question: AbsentTopicsQuestion | DisputedIdsQuestion, options: SourceOptions
+) -> Topics:
+    ids = question.ids if isinstance(question, DisputedIdsQuestion) else dict.fromkeys(question.topics, "")
+    by_cluster: dict[str, dict[str, str]] = {}
+    for (cluster, topic), found in sorted(ids.items()):
+        by_cluster.setdefault(cluster, {})[topic] = found
+    if isinstance(question, DisputedIdsQuestion):
+        return _ask(probes, {cluster: partial(disputed_ids, ids=own) for cluster, own in by_cluster.items()}, options)
+    calls = {cluster: partial(ClusterAdmin.absent_topics, topics=own) for cluster, own in by_cluster.items()}
+    return _ask(probes, calls, options)
+
+
+def _ask(
+    probes: Mapping[str, ClusterProbe],
+    calls: Mapping[str, Callable[[ClusterAdmin], frozenset[str]]],
+    options: SourceOptions,
+) -> Topics:
+    """Return the topics that the calls return, by cluster."""
+    futures = {cluster: probes[cluster].ask(call) for cluster, call in calls.items() if cluster in probes}
+    found = {(cluster, topic) for cluster, future in futures.items() for topic in future.result()}
+    for cluster in calls.keys() - probes.keys():
         # A pattern lists no topic of its cluster any more, so that metadata does not name the cluster.
         client = ClusterClient(cluster, options.kafka_properties, {})
         deadline_s = options.read_timeout_ms / 1000
         admin = ClusterAdmin(cluster, client.admin_config(), read_committed=False, deadline_s=deadline_s)
         try:
-            absent |= {(cluster, topic) for topic in admin.absent_topics(by_cluster[cluster])}
+            found |= {(cluster, topic) for topic in calls[cluster](admin)}
         finally:
             admin.close_in_background()
-    return frozenset(absent)
+    return frozenset(found)
 
 
 def _epoch_ends(probes: Mapping[str, ClusterProbe], checks: Mapping[Split, EpochCheck]) -> dict[Split, int]:

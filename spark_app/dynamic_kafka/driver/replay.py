@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from dynamic_kafka.driver.amendment_refusal import log_left_out, older_than_state, refusal_of
-from dynamic_kafka.driver.changed_topics import Absent, ChangedTopics
+from dynamic_kafka.driver.changed_topics import Ask, ChangedTopics, trust_one_broker
 from dynamic_kafka.driver.driver_log import log_restored
 from dynamic_kafka.driver.incarnation import Incarnation
 from dynamic_kafka.driver.state_store import StateLocation
@@ -33,6 +33,7 @@ from dynamic_kafka.planning.identity import identity_choices, saved_identity
 from dynamic_kafka.planning.observation import Observation
 from dynamic_kafka.planning.plan import check_chain, ranges_between
 from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.questions import AbsentTopicsQuestion
 from dynamic_kafka.planning.renames import carry_over, current_ids
 from dynamic_kafka.planning.splits import SplitRange
 from dynamic_kafka.wording import first_few
@@ -60,10 +61,10 @@ class Replays:
         options: SourceOptions,
         state: StateLocation | None,
         observe: Callable[[OffsetDocument], Observation],
-        absent: Absent = lambda topics, _: topics,
+        ask: Ask = trust_one_broker,
     ) -> None:
-        self._options, self._state, self._observe, self._absent = options, state, observe, absent
-        self._changed = ChangedTopics(options, state, absent)
+        self._options, self._state, self._observe, self._ask = options, state, observe, ask
+        self._changed = ChangedTopics(options, state, ask)
         self.incarnation = Incarnation(state)
         self.amendments = Amendments()
         self.observation: Observation | None = None
@@ -224,7 +225,8 @@ class Replays:
     def _check_unlisted(self, removed: set[tuple[str, str]], seen: Observation) -> None:
         """Raise ClusterError if a topic is removed only because one broker does not list it for `subscribePattern`."""
         unlisted = frozenset(found for found in removed if self._options.is_matched(found[1]))
-        for cluster, topic in sorted(unlisted - self._absent(unlisted, seen)) if unlisted else ():
+        absent = self._ask(AbsentTopicsQuestion(unlisted), seen) if unlisted else frozenset()
+        for cluster, topic in sorted(unlisted - absent):
             text = f"does not list the topic {topic!r} of the pending batch, but other brokers have it: start again"
             raise ClusterUnreachableError(cluster, text)
 

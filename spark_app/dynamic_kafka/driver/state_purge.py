@@ -9,7 +9,7 @@ continues. A file is kept for `KEPT_S` in any case, since a user may restore a c
 - A list of undone amendments: once none of them exists.
 - An acceptance: once a newer one is about the same cluster or split, or progress shows that it was used or is without
   use. Older ones of the same cluster or split go first: an old one must not come into force again.
-- A verdict about a topic's integrity, or its acceptance: once the query holds no topic with the old id.
+- A verdict about a topic's integrity, its acceptance or its withdrawal: once the query holds no topic with the old id.
 - Reports of executors: once the batch is not the last one.
 """
 
@@ -24,7 +24,7 @@ from typing import Any
 from dynamic_kafka.driver.state_store import StateLocation, number_of
 from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.executor.state_folder import StateFile
-from dynamic_kafka.executor.verdicts import FOLDER, saved_changes
+from dynamic_kafka.executor.verdicts import FOLDER, Kind, saved_changes
 from dynamic_kafka.planning.amendments import Amendments
 from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.identity import saved_identity
@@ -104,7 +104,8 @@ class _Purge:
         old = self._old(self._state.list_folder(f"{query}/{FOLDER}"))
         if not old:
             return []
-        changes = saved_changes(self._state, query, "verdict") | saved_changes(self._state, query, "accepted")
+        kinds: tuple[Kind, ...] = ("verdict", "accepted", "withdrawn")
+        changes = {name: each for kind in kinds for name, each in saved_changes(self._state, query, kind).items()}
         return [name for name in old if name in changes and not _is_held(self._document, changes[name])]
 
     def _used_acceptances(self) -> list[str]:

@@ -23,6 +23,7 @@ from dynamic_kafka.executor.consumer_cache import CachedConsumer
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.executor.state_folder import TOPIC_ID
 from dynamic_kafka.kafka.admin import ClusterAdmin
+from dynamic_kafka.kafka.disputed_ids import disputed_ids
 from dynamic_kafka.kafka.retries import PAUSE_S
 from dynamic_kafka.planning.dataloss import recreated_while_pending, recreation
 from dynamic_kafka.planning.integrity import TopicChange, integrity_error
@@ -150,7 +151,11 @@ def _topic_id(task: ReadTask, cached: CachedConsumer) -> str | None:
         try:
             described, absent = cached.admin.describe_topics([split.topic])
             if split.topic in described:
-                return described[split.topic][0]
+                found = described[split.topic][0]
+                # One broker may have old metadata: only another id is worth the question.
+                if found in (None, task.pin or task.topic_id) or not disputed_ids(cached.admin, {split.topic: found}):
+                    return found
+                problem = "its brokers do not agree on the topic's id"
             if absent and cached.admin.absent_topics(absent):
                 return MISSING
         except ClusterUnreachableError as error:

@@ -2,6 +2,7 @@
 
 Driver, executors and tools. `<query>/integrity` has a file for each, named by its content: the same verdict is the same
 file, whoever writes it. A verdict ends every later start until a user has accepted the change (`planning.integrity`).
+One that was wrong is withdrawn. If the topic changes later in the same way, the same verdict is recorded again.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from dynamic_kafka.executor.state_folder import StateFolder
 from dynamic_kafka.planning.integrity import TopicChange
 
 FOLDER = "integrity"
-Kind = Literal["verdict", "accepted"]
+Kind = Literal["verdict", "accepted", "withdrawn"]
 
 
 def save_change(state: StateFolder, query: str, kind: Kind, change: TopicChange) -> str:
-    """Make a verdict or an acceptance durable, and return its path.
+    """Make a verdict, its acceptance or its withdrawal durable, and return its path.
 
     Raises:
         OptionError, DynamicKafkaError: as `StateFolder`.
@@ -41,6 +42,12 @@ def saved_changes(state: StateFolder, query: str, kind: Kind) -> dict[str, Topic
         with state.explain_damage(f"{folder}/{name}"):
             found[name] = TopicChange.from_wire(wire)
     return found
+
+
+def withdraw_verdict(state: StateFolder, query: str, change: TopicChange) -> None:
+    """Take a verdict back that was wrong, and record that. It accepts nothing. Raises as `StateFolder`."""
+    save_change(state, query, "withdrawn", change)
+    state.delete(f"{query}/{FOLDER}/{name_of('verdict', change)}")
 
 
 def name_of(kind: Kind, change: TopicChange) -> str:

@@ -59,7 +59,7 @@ class ClusterAdmin:
         self.cluster, self.read_committed = cluster, read_committed
         self.deadline_s = deadline_s
         self._last_problem: ConnectionProblem | None = None
-        self._config = config
+        self.config = config
         self._groups: dict[str, GroupClient] = {}
         self._epoch_ends: dict[tuple[tuple[str, int], tuple[str | None, int, int]], int | None] = {}
         self._client = self._make_client()
@@ -167,7 +167,7 @@ class ClusterAdmin:
         # A cluster of one broker answers again over a new connection.
         for broker in (others or list(listed.brokers.values()))[:CONFIRMING_BROKERS]:
             # A new client asks the broker that it is given, whatever others that one lists.
-            config = {**self._config, "bootstrap.servers": _address(broker.host, broker.port)}
+            config = {**self.config, "bootstrap.servers": _address(broker.host, broker.port)}
             admin = ClusterAdmin(self.cluster, config, read_committed=False, deadline_s=self.deadline_s)
             try:
                 absent -= admin.list_topics()
@@ -233,7 +233,7 @@ class ClusterAdmin:
         leader.
         """
         asked = {key: check for key, check in checks.items() if (key, check[:3]) not in self._epoch_ends}
-        found = ends_of_epochs(self.cluster, self._config, asked, self.deadline_s) if asked else {}
+        found = ends_of_epochs(self.cluster, self.config, asked, self.deadline_s) if asked else {}
         ends = {key: found.get(key) if key in asked else self._epoch_ends[key, checks[key][:3]] for key in checks}
         self._epoch_ends = {(key, checks[key][:3]): end for key, end in ends.items()}
         return {key: end for key, end in ends.items() if end is not None}
@@ -241,7 +241,7 @@ class ClusterAdmin:
     def committed(self, group: str, partitions: Iterable[tuple[str, int]]) -> Commits:
         """Return the commits of a group; partitions without a commit are absent. Raises ClusterError."""
         if group not in self._groups:
-            self._groups[group] = GroupClient(self.cluster, group, self._config, deadline_s=self.deadline_s)
+            self._groups[group] = GroupClient(self.cluster, group, self.config, deadline_s=self.deadline_s)
         return self._groups[group].committed(partitions)
 
     def close_in_background(self) -> None:
@@ -251,7 +251,7 @@ class ClusterAdmin:
             client.close_in_background()
 
     def _make_client(self) -> AdminClient:
-        settings: dict[str, Any] = {**self._config, "error_cb": self._on_error}
+        settings: dict[str, Any] = {**self.config, "error_cb": self._on_error}
         try:
             return AdminClient(settings, logger=quiet_logger())
         except KafkaException as raised:

@@ -34,7 +34,7 @@ class Planned:
 
     Attributes:
         plan: the next document; it is `PlanInput.logged` itself when there is nothing to do.
-        wanted, answers: the topics and the clusters' answers that the plan used, with absences confirmed.
+        wanted, answers: the topics and the clusters' answers that the plan used, with absences and ids confirmed.
         reconciled: progress in line with metadata, and the splits that are new.
         opened: progress with new splits opened, before losses are skipped.
         losses: data losses; `refused` are those that no user accepted.
@@ -76,7 +76,8 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
     saved = progress
     progress, accepted = yield from check_clusters(given, progress)
     integrity = yield from check_integrity(given, progress, wanted, answers)
-    check_topics(given, saved)
+    answers = integrity.answers
+    check_topics(given, saved, answers)
     yield from refuse_own_topics(given)
     reconciled = reconcile(
         progress, wanted, answers, now_ms=given.now_ms, retention_ms=given.options.removed_cluster_retention_ms

@@ -66,18 +66,19 @@ def check_clusters(given: PlanInput, progress: OffsetDocument) -> Steps[tuple[Of
     return (_voided(accepted, swapped, forget(progress, swapped)) if accepted and swapped else progress), accepted
 
 
-def check_topics(given: PlanInput, progress: OffsetDocument) -> None:
+def check_topics(given: PlanInput, progress: OffsetDocument, answers: Mapping[str, ClusterObservation]) -> None:
     """Refuse topics that do not exist.
 
     Args:
         progress: as for `check_clusters`.
+        answers: those of the observation, without topics about whose ids the brokers do not agree.
 
     Raises:
         RevisionRejectedError: a topic that metadata names does not exist.
         ClusterError: a first plan that must not miss a topic found one without a description.
     """
-    for cluster, answer in given.observation.answers.items():
-        _check_topics(given, progress, cluster, answer)
+    for cluster in given.observation.answers:
+        _check_topics(given, progress, cluster, answers[cluster])
 
 
 def refuse_own_topics(given: PlanInput) -> Steps[None]:

@@ -7,9 +7,9 @@ the topic to its new id, or the tool `accept` has recorded it. Decision 027 has 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from dynamic_kafka.errors import TopicIntegrityError
 from dynamic_kafka.metadata.subscription import SubscribedCluster
@@ -19,8 +19,8 @@ from dynamic_kafka.planning.dataloss import recreation
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import OffsetDocument, TopicProgress
-from dynamic_kafka.planning.questions import AcceptedTopicsQuestion, Steps
-from dynamic_kafka.wording import tool_command
+from dynamic_kafka.planning.questions import AcceptedTopicsQuestion, DisputedIdsQuestion, Steps
+from dynamic_kafka.wording import first_few, tool_command
 
 
 @dataclass(frozen=True, order=True)
@@ -56,7 +56,8 @@ class TopicChange:
         subject = f"{self.cluster}/{self.topic}"
         by_tool = "" if self.pinned else f", or accept that with {tool_command('accept', subject, flag='--topic')}"
         if not self.found:
-            return f"To go on, take it out of the metadata, or create it again and name its new id there{by_tool}"
+            choices = f"take it out of the metadata, or create it again and name its new id there{by_tool}"
+            return f"To go on, {choices}. If the cluster has it again with this id, start again"
         pin = f"topicIds: {{{self.topic}: {shown_topic_id(self.found)}}}"
         return f"To read the new topic from its first record, write `{pin}` into the metadata{by_tool}"
 
@@ -87,16 +88,29 @@ def changes_of(error: BaseException) -> tuple[TopicChange, ...]:
     return tuple(change for change in found if isinstance(change, TopicChange))
 
 
+class _ReadTopic(NamedTuple):
+    """A topic that is read: the id that metadata pin, that of the saved offsets, and the present one."""
+
+    cluster: str
+    topic: str
+    pin: str | None
+    saved: str | None
+    found: str
+
+
 @dataclass(frozen=True)
 class Integrity:
     """The outcome for one plan.
 
     Attributes:
+        answers: the clusters' answers without the topics about whose ids the brokers do not agree. Those count as not
+            described: a later plan asks again.
         accepted: (cluster, topic) of the changed topics that the plan may go on with: their losses are accepted.
         refused: the other changes. There are some only if the plan does not refuse losses (`PlanInput`).
         warnings: {key: text} for clusters whose topics cannot be checked; None where that is over.
     """
 
+    answers: Mapping[str, ClusterObservation]
     accepted: frozenset[tuple[str, str]]
     refused: tuple[TopicChange, ...]
     warnings: Mapping[tuple[str, ...], str | None]
@@ -118,23 +132,17 @@ def check_integrity(
         TopicIntegrityError: a topic that is checked was deleted or re-created, and no user accepted that.
         RevisionRejectedError: only pins of new metadata do not fit.
     """
+    topics = list(_read_topics(progress, wanted, answers))
+    disputed = yield from _disputed(progress, topics)
     pinned, others, fits = [], [], set()
-    for cluster, answer in sorted(answers.items()):
-        want = wanted.get(cluster, SubscribedCluster({}, {}))
-        for topic in sorted(want.topics):
-            found = found_id(answer, topic)
-            if found is None:
-                continue
-            seen, reading = answer.topics.get(topic), progress.topic(cluster, topic)
-            if reading is not None and is_read(reading, seen):
-                continue
-            pin = saved_topic_id(want.topic_ids.get(topic))
-            saved = reading.topic_id if reading is not None else None
-            if pin not in (None, found):
-                pinned.append(TopicChange(cluster, topic, str(pin), found, pinned=True))
-            elif saved is not None and saved != found:
-                fits |= {(cluster, topic)} if pin is not None else set()
-                others.append(TopicChange(cluster, topic, saved, found))
+    for cluster, topic, pin, saved, found in topics:
+        if (cluster, topic) in disputed:
+            continue
+        if pin not in (None, found):
+            pinned.append(TopicChange(cluster, topic, str(pin), found, pinned=True))
+        elif saved is not None and saved != found:
+            fits |= {(cluster, topic)} if pin is not None else set()
+            others.append(TopicChange(cluster, topic, saved, found))
     accepted = yield from _accepted(given, [change for change in others if (change.cluster, change.topic) not in fits])
     refused = [change for change in others if (change.cluster, change.topic) not in fits | accepted]
     refused = refused if given.options.topic_integrity_check else []
@@ -145,7 +153,42 @@ def check_integrity(
     # A preview goes on as if the refused changes were accepted, and lists them.
     listed = (*pinned, *refused)
     going_on = fits | accepted | {(change.cluster, change.topic) for change in listed}
-    return Integrity(frozenset(going_on), listed, _warnings(given, wanted, answers))
+    warnings = _warnings(given, wanted, answers, disputed)
+    return Integrity(_without(answers, disputed), frozenset(going_on), listed, warnings)
+
+
+def _read_topics(
+    progress: OffsetDocument, wanted: Mapping[str, SubscribedCluster], answers: Mapping[str, ClusterObservation]
+) -> Iterator[_ReadTopic]:
+    for cluster, answer in sorted(answers.items()):
+        want = wanted.get(cluster, SubscribedCluster({}, {}))
+        for topic in sorted(want.topics):
+            found, reading = found_id(answer, topic), progress.topic(cluster, topic)
+            if found is None or (reading is not None and is_read(reading, answer.topics.get(topic))):
+                continue
+            saved = reading.topic_id if reading is not None else None
+            yield _ReadTopic(cluster, topic, saved_topic_id(want.topic_ids.get(topic)), saved, found)
+
+
+def _disputed(progress: OffsetDocument, topics: Iterable[_ReadTopic]) -> Steps[frozenset[tuple[str, str]]]:
+    """Return the topics that only one broker, perhaps, takes for other ones. An id that metadata pin is no doubt."""
+    doubtful = {}
+    for each in topics:
+        parked = progress.parked_topic(each.cluster, each.topic)
+        known = each.pin or each.saved or (parked.topic_id if parked is not None else None)
+        if each.found and known not in (None, each.found):
+            doubtful[each.cluster, each.topic] = each.found
+    return frozenset((yield DisputedIdsQuestion(doubtful)) if doubtful else ())
+
+
+def _without(
+    answers: Mapping[str, ClusterObservation], disputed: frozenset[tuple[str, str]]
+) -> Mapping[str, ClusterObservation]:
+    changed = {
+        cluster: replace(answers[cluster], topics={t: s for t, s in topics.items() if (cluster, t) not in disputed})
+        for cluster, topics in ((cluster, answers[cluster].topics) for cluster, _ in disputed)
+    }
+    return {**answers, **changed} if changed else answers
 
 
 def _accepted(given: PlanInput, changes: Sequence[TopicChange]) -> Steps[set[tuple[str, str]]]:
@@ -177,7 +220,7 @@ def standing(
     clusters: Mapping[str, SubscribedCluster],
     document: OffsetDocument,
 ) -> list[TopicChange]:
-    """Return the recorded verdicts that end a start before any broker is asked.
+    """Return the recorded verdicts that end a start, unless the brokers show that they were wrong.
 
     One is void once it was accepted, once metadata pins the topic to another id, and once the query reads the topic
     under another id. The next plan then decides by what the brokers answer.
@@ -201,9 +244,16 @@ def standing(
 
 
 def _warnings(
-    given: PlanInput, wanted: Mapping[str, SubscribedCluster], answers: Mapping[str, ClusterObservation]
+    given: PlanInput,
+    wanted: Mapping[str, SubscribedCluster],
+    answers: Mapping[str, ClusterObservation],
+    disputed: frozenset[tuple[str, str]],
 ) -> dict[tuple[str, ...], str | None]:
     warnings: dict[tuple[str, ...], str | None] = {}
+    for cluster in answers:
+        names = first_few(sorted(topic for name, topic in disputed if name == cluster), 5)
+        text = f"the brokers of cluster {cluster!r} do not agree on the ids of {names}: a later plan asks again"
+        warnings["disputed-id", cluster] = text if names else None
     for cluster, answer in answers.items():
         pins = wanted[cluster].topic_ids if cluster in wanted else {}
         silent = [name for name, seen in sorted(answer.topics.items()) if seen.topic_id is None]

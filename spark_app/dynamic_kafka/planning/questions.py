@@ -100,6 +100,20 @@ class HomeIdQuestion:
     """
 
 
+@dataclass(frozen=True)
+class DisputedIdsQuestion:
+    """To which of these topics does a broker give another id, or none? Answer: a set of (cluster id, topic).
+
+    One broker may have old metadata, with the id of an earlier topic of the name. A plan asks before it takes a topic
+    for another one, and a start before it withdraws a verdict.
+
+    Attributes:
+        ids: {(cluster id, topic): the id that one broker gives it}.
+    """
+
+    ids: Mapping[tuple[str, str], str]
+
+
 class EpochCheck(NamedTuple):
     """The question about one split, whose partition had a new leader since the epoch `saved`.
 
@@ -131,6 +145,7 @@ Question = (
     | OffsetsQuestion
     | HighWatermarksQuestion
     | AbsentTopicsQuestion
+    | DisputedIdsQuestion
     | EpochEndsQuestion
     | HomeIdQuestion
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -113,6 +113,65 @@ def test_a_deleted_topic_is_missing_until_another_is_named(world: World, fail: s
         assert run.until_fails(TopicIntegrityError) == message  # it is not accepted yet
         world.pin(world.now)
         run.until_rows(before + after)
+
+
+def lacking(topic: str, patch: pytest.MonkeyPatch) -> None:
+    """Let no broker have a topic, as after a restore of the cluster's metadata."""
+    describe = ClusterAdmin.describe_topics
+
+    def described(admin: ClusterAdmin, names: Collection[str]) -> object:
+        found, missing = describe(admin, [name for name in names if name != topic])
+        return found, missing | ({topic} & set(names))
+
+    patch.setattr(ClusterAdmin, "describe_topics", described)
+    patch.setattr(ClusterAdmin, "absent_topics", lambda admin, topics: frozenset(topics))
+
+
+def test_a_topic_missing_for_a_moment_needs_no_acceptance(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with reading(world.path, **CHECK) as run:
+        before = world.produce(4)
+        run.until_rows(before)
+        with monkeypatch.context() as patch:
+            lacking(world.topic, patch)
+            message = run.until_fails(TopicIntegrityError)
+            assert run.until_fails(TopicIntegrityError) == message
+            assert "is missing" in message
+
+        # When the topic is there with its id, then the next start withdraws the verdict and reads on
+        after = before + world.produce(3)
+        run.until_rows(after)
+        assert world.verdicts(run) == [] and "the verdict is withdrawn" in caplog.text
+
+        # And a real deletion ends the query, and each start
+        world.at.delete_topic(world.topic)
+        assert run.until_fails(TopicIntegrityError) == message
+        assert run.until_fails(TopicIntegrityError) == message
+
+
+def test_one_broker_with_another_id_gives_no_verdict(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    describe, stale = ClusterAdmin.describe_topics, saved_topic_id("AbCdEfGhIjKlMnOpQrStUQ")
+
+    def described(admin: ClusterAdmin, names: Collection[str]) -> object:
+        found, missing = describe(admin, names)
+        if type(admin) is ClusterAdmin:  # the client that looks for another answer asks the other brokers
+            found = {name: (stale, partitions) for name, (_, partitions) in found.items()}
+        return found, missing
+
+    with reading(world.path, **CHECK) as run:
+        before = world.produce(4)
+        run.until_rows(before)
+        after = before + world.produce(2)
+        with monkeypatch.context() as patch:
+            patch.setattr(ClusterAdmin, "describe_topics", described)
+            run.restart()
+            run.until(lambda: run.batch() or "do not agree on the ids" in caplog.text, "the disagreement")
+        assert_rows(run.rows(), before)
+        run.until_rows(after)
+        assert world.verdicts(run) == []
 
 
 def test_a_deleted_topic_may_be_taken_out_of_the_metadata(world: World, brokers: Brokers) -> None:

@@ -10,14 +10,22 @@ from typing import Any, cast
 import pytest
 
 from dynamic_kafka.app.cli import main
+from dynamic_kafka.app.query.checkpoints import Batches
 from dynamic_kafka.app.tools import accept as accept_tool
-from dynamic_kafka.app.tools.preview import Preview
+from dynamic_kafka.app.tools import preview as preview_module
+from dynamic_kafka.app.tools.preview import Preview, preview
+from dynamic_kafka.app.tools.saved_query import SavedProgress
+from dynamic_kafka.driver.live_observation import LiveObservation
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.executor.verdicts import save_change, saved_changes
-from dynamic_kafka.metadata.subscription import SubscribedCluster
+from dynamic_kafka.metadata.discovery_state import Discovered
+from dynamic_kafka.metadata.model import Revision
+from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.metadata.topic_ids import shown_topic_id
+from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning.codec import decode
 from dynamic_kafka.planning.integrity import TopicChange, standing
+from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.progress import OffsetDocument
 from tests.unit.app_tools.saved_app import saved_app
 
@@ -79,6 +87,25 @@ def test_one_acceptance_covers_the_verdicts_before_it(
     assert stands(app) == []
     # A deletion that happens now is not among them
     assert set(saved_changes(state_of(app), "q", "accepted").values()) == {RECREATED, AGAIN}
+
+
+@pytest.mark.parametrize(("topic_id", "changed"), [(OLD, ()), (None, (MISSING,))])
+def test_a_topic_that_is_back_is_not_accepted_as_missing(
+    app: Path, topic_id: str | None, changed: tuple[TopicChange, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a verdict that the topic is missing, and what a broker answers now
+    save_change(state_of(app), "q", "verdict", MISSING)
+    subscription = Subscription({"east": SubscribedCluster({"orders": "orders"}, {})}, ("orders",))
+    there = {} if topic_id is None else {"orders": TopicObservation({0: 9}, topic_id=topic_id)}
+    answers = {"east": ClusterObservation(there, "K")}
+    observed = LiveObservation(subscription, answers, Discovered(subscription, Revision("hash"), 1), {}, True)
+    monkeypatch.setattr(preview_module, "_observe", lambda *_: (observed, {}))
+    options = {"streamIds": "orders", "metadataPath": "/s.yaml", "stateLocation": state_of(app).uri}
+    logged = decode(SAVED)
+    seen = preview(parse_options(options, mode="streaming"), SavedProgress(Batches(1, 1), "0", logged, None))
+    assert seen.changed == changed
+    # The preview withdraws nothing: that is left to the start
+    assert saved_changes(state_of(app), "q", "verdict")
 
 
 @pytest.mark.parametrize(

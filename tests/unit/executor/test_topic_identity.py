@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, DataLossError, OptionError, ReadTimeoutError
+from dynamic_kafka.errors import (
+    ClusterError,
+    ClusterUnreachableError,
+    DataLossError,
+    OptionError,
+    ReadTimeoutError,
+    TopicIntegrityError,
+)
 from dynamic_kafka.executor import topic_identity
 from dynamic_kafka.executor.consumer_cache import CachedConsumer
 from dynamic_kafka.executor.read_task import BatchReports, ReadTask
 from dynamic_kafka.executor.state_folder import StateFolder
 from dynamic_kafka.executor.topic_identity import ID_VALID_S, of_planned_topic
+from dynamic_kafka.executor.verdicts import saved_changes
 from dynamic_kafka.kafka.config import ClusterClient
 from dynamic_kafka.planning.splits import Split, SplitRange
 
@@ -29,12 +38,20 @@ class World:
         answers: the answers to the next questions; the last one stays. An error is raised.
         asked: number of questions.
         made: number of admin clients.
+        disputes: the topics about whose ids the brokers do not agree, for each question about that; the last one stays.
+        confirmed: the ids that were asked about.
     """
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
         self.now, self.asked, self.made = 1000.0, 0, 0
+        self.disputes: list[frozenset[str]] = [frozenset()]
+        self.confirmed: list[str] = []
         self.cached = CachedConsumer("east", None)  # type: ignore[arg-type]
+
+    def disputed(self, _: object, ids: dict[str, str]) -> frozenset[str]:
+        self.confirmed += ids.values()
+        return self.disputes.pop(0) if len(self.disputes) > 1 else self.disputes[0]
 
     def read(self, task: ReadTask, *batches: Any) -> list[Any]:
         """Return what a range yields of these batches; an error among them is raised."""
@@ -81,6 +98,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
         made.now += seconds
 
     monkeypatch.setattr(topic_identity, "ClusterAdmin", client)
+    monkeypatch.setattr(topic_identity, "disputed_ids", made.disputed)
     monkeypatch.setattr(time, "monotonic", lambda: made.now)
     monkeypatch.setattr(time, "sleep", sleep)
     return made
@@ -108,7 +126,7 @@ def seen(reports: BatchReports) -> list[Any]:
 def test_each_of_many_ranges_asks_once_after_its_end(world: World) -> None:
     for _ in range(10):
         assert world.read(task(), "rows") == ["rows"]
-    assert (world.asked, world.made) == (11, 1)
+    assert (world.asked, world.made, world.confirmed) == (11, 1, [])
 
 
 def test_an_old_answer_is_asked_for_again(world: World) -> None:
@@ -133,6 +151,31 @@ def test_a_topic_that_is_being_created_is_asked_for_again(world: World) -> None:
     world.answers = [OLD, MOVED, MOVED, NEW]
     with pytest.raises(DataLossError):
         world.read(task(), "rows")
+
+
+# -- brokers that do not agree -----------------------------------------------------------------------------------------
+
+
+def test_an_id_that_only_one_broker_has_is_asked_for_again(world: World) -> None:
+    # Given a broker with old metadata, and then another one
+    world.answers, world.disputes = [OLD, NEW, OLD], [frozenset({"t"})]
+    assert world.read(task(), "rows") == ["rows"]
+    assert (world.asked, world.confirmed) == (3, ["new"])
+
+
+def test_brokers_that_never_agree_give_no_verdict(world: World, reports: BatchReports) -> None:
+    world.answers, world.disputes = [OLD, NEW], [frozenset({"t"})]
+    with pytest.raises(ReadTimeoutError, match="its brokers do not agree on the topic's id"):
+        world.read(replace(task(reports=reports), topic_integrity=True), "rows")
+    assert saved_changes(StateFolder(reports.location), "q", "verdict") == {}
+
+
+def test_an_id_that_all_brokers_have_is_a_verdict(world: World, reports: BatchReports) -> None:
+    world.answers = [OLD, NEW]
+    with pytest.raises(TopicIntegrityError):
+        world.read(replace(task(reports=reports), topic_integrity=True), "rows")
+    [verdict] = saved_changes(StateFolder(reports.location), "q", "verdict").values()
+    assert (verdict.expected, verdict.found, world.confirmed) == ("old", "new", ["new"])
 
 
 # -- another topic -----------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple
+from unittest.mock import patch
 
 from dynamic_kafka.driver.changed_topics import recorded_verdicts, refuse_standing
 from dynamic_kafka.driver.replay import Replays
@@ -30,6 +31,7 @@ from dynamic_kafka.errors import (
     StateMismatchError,
     TopicIntegrityError,
 )
+from dynamic_kafka.executor import topic_identity
 from dynamic_kafka.executor.evaluators import Evaluator
 from dynamic_kafka.executor.read_task import BatchReports, ReadTask
 from dynamic_kafka.executor.record_evaluation import StopSearch, begin
@@ -57,6 +59,7 @@ from dynamic_kafka.planning.questions import (
     AcceptedIdentitiesQuestion,
     AcceptedLossesQuestion,
     AcceptedTopicsQuestion,
+    DisputedIdsQuestion,
     EpochEndsQuestion,
     HighWatermarksQuestion,
     OffsetsQuestion,
@@ -440,7 +443,7 @@ class Simulation:
             if standing := self.standing():
                 self.accept_changes(standing)
                 return True
-            self.process = Replays(self.options, self.state, self.observe, lambda topics, _: self.absent(topics))
+            self.process = Replays(self.options, self.state, self.observe, lambda question, _: self.answer(question))
         if not self.pending and (self.last_document().over or not self.plan(crash, limits)):
             if limits == Limits():
                 self.check_at_rest()
@@ -613,10 +616,16 @@ class Simulation:
     def standing(self) -> tuple[TopicChange, ...]:
         """The verdicts that would end a start now."""
         try:
-            refuse_standing(self.state, [self.last_document()], self.options, self.subscription)
+            refuse_standing(self.state, [self.last_document()], self.options, self.subscription, self.have_ids)
         except TopicIntegrityError as error:
             return changes_of(error)
         return ()
+
+    def have_ids(self, ids: Mapping[tuple[str, str], str], _: object) -> frozenset[tuple[str, str]]:
+        """Those of the topics that have this id now."""
+        found = {key: self.physical(key[0]).topics[key[1]] for key in ids}
+        absent = self.absent(ids)
+        return frozenset(key for key, topic in found.items() if key not in absent and topic.topic_id == ids[key])
 
     def check_refusal(self, given: PlanInput) -> None:
         """Check that refused records are gone, and accept the losses, as the tool `accept` records them."""
@@ -662,11 +671,16 @@ class Simulation:
                 return {}  # identities follow their cluster: the plan fails if it finds another one
             case AcceptedLossesQuestion() | AcceptedTopicsQuestion():
                 return self.accepted(question)
-            case AbsentTopicsQuestion(topics):
-                return self.absent(topics)
+            case AbsentTopicsQuestion() | DisputedIdsQuestion():
+                return self.confirmed(question)
             case EpochEndsQuestion(checks):
                 ends = {s: self.epoch_end(self.topic_of(s).topic_id, s.partition, c.saved) for s, c in checks.items()}
                 return {split: end for split, end in ends.items() if end < checks[split].end}
+
+    def confirmed(self, question: AbsentTopicsQuestion | DisputedIdsQuestion) -> frozenset[tuple[str, str]]:
+        if isinstance(question, AbsentTopicsQuestion):
+            return self.absent(question.topics)
+        return frozenset(question.ids) - self.have_ids(question.ids, None)
 
     def accepted(self, question: AcceptedLossesQuestion | AcceptedTopicsQuestion) -> Any:
         if isinstance(question, AcceptedTopicsQuestion):
@@ -765,7 +779,8 @@ class Simulation:
         if search is not None:
             batches = search.until_end(batches)
         confirmed = search.settle if search is not None else None
-        found = [record for records in of_planned_topic(task, cached, batches, confirmed) for record in records]
+        with patch.object(topic_identity, "disputed_ids", lambda *_: frozenset()):  # the brokers agree
+            found = [record for records in of_planned_topic(task, cached, batches, confirmed) for record in records]
         for kind, split, content, driver in self.state.seen(end.query, fingerprint(end)):
             if split == part.split and kind == TOPIC_ID:
                 self.given_up.update(self.records(batch, part))

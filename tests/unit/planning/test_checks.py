@@ -28,7 +28,7 @@ SAVED = OffsetDocument("q", 3, "p", clusters={"east": ClusterProgress({"t": Topi
 def check(given: PlanInput) -> OffsetDocument:
     """Return the progress that passes the checks."""
     passed: OffsetDocument = run_steps(check_clusters(given, given.logged), all_logs_begin_at_zero)[0]
-    check_topics(given, given.logged)
+    check_topics(given, given.logged, given.observation.answers)
     return passed
 
 

@@ -18,7 +18,7 @@ from dynamic_kafka.planning.observation import ClusterObservation, Observation, 
 from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedCluster, ParkedTopic, TopicProgress
-from dynamic_kafka.planning.questions import AcceptedTopicsQuestion, Question, run_steps
+from dynamic_kafka.planning.questions import AcceptedTopicsQuestion, DisputedIdsQuestion, Question, run_steps
 from dynamic_kafka.planning.splits import Split, SplitRange
 from tests.unit.planning.plans import all_logs_begin_at_zero, plan, plan_input
 
@@ -76,6 +76,7 @@ def test_a_recreated_topic_ends_the_query_with_both_ids(options: dict[str, str])
 def test_a_deleted_topic_ends_the_query_as_missing(options: dict[str, str]) -> None:
     message = failure(given(MISSING, options=options))
     assert message.startswith(f"topic 't' of cluster 'east' is missing (id {OLD_SHOWN}). To go on, take it out of")
+    assert message.endswith("If the cluster has it again with this id, start again")
 
 
 def test_all_changed_topics_are_in_one_error() -> None:
@@ -181,6 +182,63 @@ def test_new_metadata_do_not_hide_a_topic_that_did_change() -> None:
     with pytest.raises(TopicIntegrityError) as failed:
         plan(plan_input(logged, {"east": east}, {"east": answer}, options=CHECK, new_revision=True))
     assert [change.pinned for change in changes_of(failed.value)] == [True, False]
+
+
+# -- brokers that do not agree -----------------------------------------------------------------------------------------
+
+
+def disputing(*topics: str) -> Any:
+    """Answer a plan's questions when the brokers do not agree on the ids of these topics of `east`."""
+
+    def answer(question: Question) -> Any:
+        if isinstance(question, DisputedIdsQuestion):
+            assert question.ids.keys() >= {("east", topic) for topic in topics}
+            return frozenset(("east", topic) for topic in topics)
+        return all_logs_begin_at_zero(question)
+
+    return answer
+
+
+@pytest.mark.parametrize("options", [CHECK, TOLERANT, {}])
+def test_an_id_that_only_one_broker_has_changes_nothing(options: dict[str, str]) -> None:
+    # Neither a verdict nor a loss: the topic is left for a later plan
+    logged = saved()
+    planned = run_steps(plan_batch(given(seen(NEW), logged, options=options)), disputing("t"))
+    assert planned.plan.document is logged
+    assert planned.warnings["disputed-id", "east"] == (
+        "the brokers of cluster 'east' do not agree on the ids of t: a later plan asks again"
+    )
+    assert plan(given(seen(OLD), logged, options=options)).warnings["disputed-id", "east"] is None
+
+
+def test_a_pin_that_only_one_broker_contradicts_ends_nothing() -> None:
+    logged = saved()
+    planned = run_steps(plan_batch(given(seen(NEW), logged, pin=OLD_SHOWN)), disputing("t"))
+    assert planned.plan.document is logged
+
+
+def test_a_disputed_parked_topic_stays_parked() -> None:
+    planned = run_steps(plan_batch(given(seen(NEW), parked(), options=CHECK)), disputing("t"))
+    assert planned.plan.document.parked_topic("east", "t") is not None
+    assert planned.plan.document.next_of(SPLIT) is None
+
+
+def test_a_first_bounded_plan_leaves_no_disputed_topic_out() -> None:
+    east = SubscribedCluster({"t": "s"}, {}, topic_ids={"t": OLD_SHOWN})
+    bounded = {"endingOffsets": "latest"}
+    first = plan_input(OffsetDocument(), {"east": east}, {"east": seen(NEW)}, options=bounded)
+    with pytest.raises(ClusterError, match="would leave this one out"):
+        run_steps(plan_batch(first), disputing("t"))
+
+
+def test_a_fitting_pin_and_a_finished_topic_are_no_doubt() -> None:
+    def never(question: Question) -> Any:
+        assert not isinstance(question, DisputedIdsQuestion)
+        return all_logs_begin_at_zero(question)
+
+    assert run_steps(plan_batch(given(seen(NEW), pin=NEW)), never).plan.document.next_of(SPLIT) == 12
+    finished = replace(saved(stops={0: 4}), bounded=True)
+    run_steps(plan_batch(given(seen(NEW), finished, options=CHECK)), never)
 
 
 # -- acceptance --------------------------------------------------------------------------------------------------------

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from dynamic_kafka.driver.changed_topics import recorded_verdicts, refuse_standing
+from dynamic_kafka.driver.changed_topics import HaveIds, recorded_verdicts, refuse_standing, trust_one_broker
 from dynamic_kafka.driver.replay import Replays
-from dynamic_kafka.errors import DataLossError, DynamicKafkaError, TopicIntegrityError
+from dynamic_kafka.errors import ClusterUnreachableError, DataLossError, DynamicKafkaError, TopicIntegrityError
 from dynamic_kafka.executor.verdicts import save_change, saved_changes
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
@@ -16,6 +16,7 @@ from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.integrity import TopicChange, integrity_error
 from dynamic_kafka.planning.observation import ClusterObservation, Observation, TopicObservation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.questions import DisputedIdsQuestion, Question
 from dynamic_kafka.planning.splits import Split, SplitRange
 from tests.unit.planning.simulation import MemoryState
 
@@ -34,6 +35,11 @@ SAME, OTHER = (ClusterObservation({"t": TopicObservation({0: 12}, topic_id=each)
 GONE = ClusterObservation({}, "Mk", frozenset({"t"}))
 
 
+def in_doubt(question: Question, _: Observation) -> frozenset[tuple[str, str]]:
+    """Answer as brokers that do not confirm what one of them has answered."""
+    return frozenset(question.ids) if isinstance(question, DisputedIdsQuestion) else frozenset()
+
+
 def replays(
     answer: ClusterObservation,
     state: MemoryState | None = None,
@@ -41,7 +47,7 @@ def replays(
     check: bool = True,
     fail: bool = True,
     pin: str | None = None,
-    absent: bool = True,
+    confirmed: bool = True,
 ) -> Replays:
     """A query that restarts with a pending batch."""
     words = {"topicIntegrityCheck": str(check).lower(), "failOnDataLoss": str(fail).lower()}
@@ -49,7 +55,7 @@ def replays(
     east = SubscribedCluster({"t": "s"}, {}, topic_ids={} if pin is None else {"t": pin})
     found = Observation(Subscription({"east": east}, ("s",)), {"east": answer})
     options = parse_options(given, mode="streaming")
-    made = Replays(options, state, lambda _: found, lambda topics, _: topics if absent else frozenset())
+    made = Replays(options, state, lambda _: found, trust_one_broker if confirmed else in_doubt)
     made.restore(END)
     return made
 
@@ -72,7 +78,14 @@ def test_a_pin_is_enforced_before_a_pending_batch_is_read() -> None:
 
 
 def test_a_topic_that_one_broker_lacks_is_read() -> None:
-    assert replays(GONE, MemoryState(), absent=False).ranges(START, END) == [SplitRange(SPLIT, 4, 9)]
+    assert replays(GONE, MemoryState(), confirmed=False).ranges(START, END) == [SplitRange(SPLIT, 4, 9)]
+
+
+@pytest.mark.parametrize(("check", "pin"), [(True, None), (False, None), (False, "old")])
+def test_a_topic_that_one_broker_takes_for_another_is_read(check: bool, pin: str | None) -> None:
+    # Executors compare the ids again, and confirm them
+    made = replays(OTHER, MemoryState(), check=check, pin=pin, confirmed=False)
+    assert made.ranges(START, END) == [SplitRange(SPLIT, 4, 9)]
 
 
 def test_without_the_check_executors_find_a_deletion() -> None:
@@ -134,7 +147,18 @@ def test_a_verdict_that_cannot_be_written_hides_no_error(caplog: pytest.LogCaptu
     assert "the verdict about topic integrity is not recorded: no space left" in caplog.text
 
 
-def refused(state: MemoryState, *, pattern: str | None = None, named: str = "t", pin: str | None = None) -> str:
+def no_broker(*_: object) -> frozenset[tuple[str, str]]:
+    raise AssertionError("a broker was asked")
+
+
+def refused(
+    state: MemoryState,
+    *,
+    pattern: str | None = None,
+    named: str = "t",
+    pin: str | None = None,
+    have_ids: HaveIds = no_broker,
+) -> str:
     """Return the words of a start that a verdict ends; empty if it goes on."""
     given = {"streamIds": "s", "metadataPath": "/streams.yaml"}
     if pattern is not None:
@@ -144,7 +168,9 @@ def refused(state: MemoryState, *, pattern: str | None = None, named: str = "t",
     name = options.single.cluster_id if options.single is not None else "east"
     document = replace(END, clusters={name: END.clusters["east"]})
     try:
-        refuse_standing(state, [document], options, lambda: Subscription({name: east} if named else {}, ("s",)))
+        refuse_standing(
+            state, [document], options, lambda: Subscription({name: east} if named else {}, ("s",)), have_ids
+        )
     except TopicIntegrityError as error:
         return str(error)
     return ""
@@ -165,5 +191,59 @@ def test_a_pattern_names_a_topic_that_its_cluster_lists_no_more() -> None:
     options = parse_options({"kafka.bootstrap.servers": "e:1", "subscribePattern": "t"}, mode="streaming")
     assert options.single is not None
     save_change(state, "q", "verdict", replace(DELETION, cluster=options.single.cluster_id))
-    assert "is missing" in refused(state, pattern="t", named="")
+    assert "is missing" in refused(state, pattern="t", named="", have_ids=lambda *_: frozenset())
     assert refused(state, pattern="u", named="") == ""
+
+
+# -- wrong verdicts ----------------------------------------------------------------------------------------------------
+
+
+def having(topic_id: str) -> HaveIds:
+    """Return brokers on which topic `t` has this id."""
+    return lambda ids, _: frozenset(key for key, expected in ids.items() if key[1] == "t" and expected == topic_id)
+
+
+def test_a_topic_that_is_there_again_withdraws_the_verdict(caplog: pytest.LogCaptureFixture) -> None:
+    # Given a verdict that all brokers lacked the topic for a moment
+    state = MemoryState()
+    save_change(state, "q", "verdict", DELETION)
+
+    # When the topic is there with its id at the next start, then that goes on, and nothing is accepted
+    assert refused(state, have_ids=having("old")) == ""
+    assert "the verdict is withdrawn, since the topic is there with its id: topic 't' of cluster 'east'" in caplog.text
+    assert not saved_changes(state, "q", "verdict") and not saved_changes(state, "q", "accepted")
+    assert list(saved_changes(state, "q", "withdrawn").values()) == [DELETION]
+
+    # And a deletion that happens later ends the query, and each start
+    save_change(state, "q", "verdict", DELETION)
+    assert refused(state, have_ids=having("")) == str(integrity_error([DELETION]))
+
+
+@pytest.mark.parametrize("topic_id", ["", "new"])
+def test_a_topic_that_is_not_there_with_its_id_stays_missing(topic_id: str) -> None:
+    state = MemoryState()
+    save_change(state, "q", "verdict", DELETION)
+    assert refused(state, have_ids=having(topic_id)) == str(integrity_error([DELETION]))
+    assert saved_changes(state, "q", "verdict")
+
+
+def test_brokers_that_do_not_answer_withdraw_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    def silent(*_: object) -> frozenset[tuple[str, str]]:
+        raise ClusterUnreachableError("east", "no answer")
+
+    state = MemoryState()
+    save_change(state, "q", "verdict", DELETION)
+    assert refused(state, have_ids=silent) == str(integrity_error([DELETION]))
+    assert "whether the verdicts about topic integrity are still right: " in caplog.text
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+def test_a_pin_to_the_id_that_the_topic_has_can_be_written_back(pinned: bool) -> None:
+    # Given a query that reads the topic `old`, and a verdict after a broker with older metadata
+    state = MemoryState()
+    save_change(state, "q", "verdict", replace(CHANGE, found="older", pinned=pinned))
+
+    # When the pin to `old` is in the metadata and right, then the start goes on; else it ends
+    assert "was re-created (id old, now older)" in refused(state, pin="old", have_ids=having("older"))
+    assert refused(state, pin="old", have_ids=having("old")) == ""
+    assert not saved_changes(state, "q", "verdict")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dynamic_kafka.driver.changed_topics import trust_one_broker
 from dynamic_kafka.driver.replay import Replays
 from dynamic_kafka.errors import (
     ClusterUnreachableError,
@@ -150,7 +151,7 @@ def test_a_topic_that_one_listing_of_a_pattern_lacks_is_kept(exists: bool) -> No
     start, end = (replace(found, clusters={name: found.clusters["east"]}) for found in (START, END))
     end = replace(end, previous=fingerprint(start))
     found = observation({name: ("t",)}, ids={name: "Mk"})
-    replays = Replays(options, state, lambda _: found, lambda topics, _: frozenset() if exists else topics)
+    replays = Replays(options, state, lambda _: found, (lambda *_: frozenset()) if exists else trust_one_broker)
     replays.restore(end)
 
     # Then the replay fails if the topic exists; a topic that no broker has is left out

@@ -1,15 +1,17 @@
 """The checks of saved files that end an application before Spark starts. Driver; `app.run` calls them.
 
-They ask no broker, and read metadata only as they are in force already.
+They read metadata only as they are in force already. They ask brokers only whether a verdict was wrong.
 """
 
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 
 from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.query.checkpoints import Checkpoint
 from dynamic_kafka.driver.changed_topics import refuse_standing
+from dynamic_kafka.driver.offset_resolution import topics_with_ids
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import DynamicKafkaError, TopicIntegrityError
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
@@ -33,7 +35,8 @@ def check_start(config: AppConfig, discovery: MetadataDiscovery) -> None:
             with contextlib.suppress(OSError):
                 state = StateLocation(options.state_location) if options.state_location else None
                 documents = checkpoint.documents(checkpoint.planned)
-                refuse_standing(state, documents, options, lambda: discovery.current().subscription)
+                have_ids = partial(topics_with_ids, options)
+                refuse_standing(state, documents, options, lambda: discovery.current().subscription, have_ids)
         except TopicIntegrityError:
             raise
         except DynamicKafkaError:

@@ -13,7 +13,7 @@ from functools import partial
 from dynamic_kafka.app.tools.announced_waits import announced_waits
 from dynamic_kafka.app.tools.saved_query import SavedProgress
 from dynamic_kafka.app.tools.unreadable_ranges import find_unreadable, unreadable_error
-from dynamic_kafka.driver.changed_topics import refuse_standing
+from dynamic_kafka.driver.changed_topics import standing_verdicts
 from dynamic_kafka.driver.cluster_clients import ClusterProbes, request_of
 from dynamic_kafka.driver.cluster_failures import with_choices
 from dynamic_kafka.driver.enumerator import Enumerator
@@ -187,10 +187,9 @@ class _PreviewRun:
         planned = self.plan(latest)
         if planned is not None:
             self.changed |= {change.key: change for change in planned.changed}
-        try:
-            refuse_standing(self.enumerator.state, [latest], self.options, lambda: self.observed.subscription)
-        except TopicIntegrityError as error:
-            self.changed |= {change.key: change for change in changes_of(error)}
+        state, subscription = self.enumerator.state, self.observed.subscription
+        standing, _ = standing_verdicts(state, latest, self.options, lambda: subscription, self.have_ids)
+        self.changed |= {change.key: change for change in standing}
         if self.changed:
             self.refuse(None, integrity_error(self.changed.values()))
         # The application compares the group with the last committed batch; a pending batch has no commits there yet.
@@ -213,6 +212,10 @@ class _PreviewRun:
             plan=planned.plan if planned else None,
             changed=tuple(sorted(self.changed.values())),
         )
+
+    def have_ids(self, ids: Mapping[tuple[str, str], str], _: object) -> frozenset[tuple[str, str]]:
+        seen = {key: observed_topic(self.observed.answers, *key) for key in ids}
+        return frozenset(key for key, topic in seen.items() if topic is not None and topic.topic_id == ids[key])
 
     def refuse(self, cluster: str | None, error: DynamicKafkaError) -> None:
         self.refusals.append(Refusal(cluster, error))
