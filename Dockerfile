@@ -54,10 +54,11 @@ RUN python3 -c 'import sys; sys.version_info >= (3, 11) or sys.exit("SPARK_IMAGE
 
 FROM spark-packages AS spark-wheel
 ARG VERSION
-COPY dist/dynamic_kafka-${VERSION}-py3-none-any.whl /build/
+COPY dist/dynamic_kafka-${VERSION}-*.whl /build/
+# The wheel with the native reader where it fits the platform, else the pure one.
 # /opt/dynamic_kafka is a path for SparkApplications that does not depend on Python's version.
 RUN python3 -m pip --python /opt/venv/bin/python install --no-cache-dir --no-index --no-deps --no-warn-script-location \
-        --root /staged /build/*.whl \
+        --root /staged --find-links /build "dynamic-kafka==${VERSION}" \
  && cp -a /staged/. / && python3 -m pip --python /opt/venv/bin/python check \
  && ln -s /opt/venv/lib/python3*/site-packages/dynamic_kafka /staged/opt/dynamic_kafka
 

@@ -91,6 +91,7 @@ def make_tasks(
                 has_stop_record=part.split in known or (topic is not None and part.split.partition in topic.ended),
                 pin=saved_topic_id(subscription.clusters[cluster].topic_ids.get(part.split.topic)),
                 topic_integrity=options.topic_integrity_check,
+                reader=options.reader,
             )
         )
     return tasks

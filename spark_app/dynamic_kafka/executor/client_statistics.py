@@ -26,6 +26,7 @@ class ClientCounts:
         throttled_ms: the sum of the pauses that brokers have asked for.
         errors: connections that failed or broke.
         dead_letters: refused records of the cluster that were written to the dead-letter topic.
+        native, python: ranges read by the native reader, and by the one in Python.
     """
 
     received: int = 0
@@ -35,6 +36,8 @@ class ClientCounts:
     throttled_ms: int = 0
     errors: int = 0
     dead_letters: int = 0
+    native: int = 0
+    python: int = 0
 
     def __add__(self, other: ClientCounts) -> ClientCounts:
         return ClientCounts(*map(sum, zip(astuple(self), astuple(other), strict=True)))

@@ -23,6 +23,7 @@ class Wanted(NamedTuple):
         last_epoch: the last leader epoch of its records; -1 if any will do.
         rows, size: the room in the batch: records, and bytes of keys and values.
         mean_size: mean bytes of the records so far; a guess for the first batch.
+        headers: whether headers are needed, for a column or for the user's code.
     """
 
     position: int
@@ -31,6 +32,7 @@ class Wanted(NamedTuple):
     rows: int
     size: int
     mean_size: float
+    headers: bool
 
 
 class Notice(NamedTuple):

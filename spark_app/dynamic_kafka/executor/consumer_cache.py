@@ -18,11 +18,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from dynamic_kafka.executor.client_statistics import STATISTICS, ClientCounts
 from dynamic_kafka.executor.connection import Connection
-from dynamic_kafka.executor.message_connection import MessageConnection
+from dynamic_kafka.executor.native_connection import connect
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.background import quiet_logger
 from dynamic_kafka.kafka.errors import ConnectionProblem, client_creation_error
@@ -165,10 +165,10 @@ def _make(cluster: str, config: Mapping[str, Any]) -> CachedConsumer:
     log.debug("opening a consumer of cluster %s", cluster)
     try:
         callbacks = {"error_cb": on_error, "stats_cb": STATISTICS.callback(cluster)}
-        consumer = Consumer({**config, **callbacks}, logger=quiet_logger())
+        connection = connect(cluster, {**config, **callbacks}, problems, logger=quiet_logger())
     except KafkaException as raised:
         raise client_creation_error(cluster, raised) from None
-    return CachedConsumer(cluster, MessageConnection(cluster, consumer, problems))
+    return CachedConsumer(cluster, connection)
 
 
 CONSUMERS = ConsumerCache()

@@ -69,6 +69,11 @@ class Evaluator:
         """Whether it may end a split; a deserialiser alone only refuses records."""
         return self.is_end is not None or self.mask is not None
 
+    @property
+    def needs_records(self) -> bool:
+        """Whether the user's code looks at single records, with their headers."""
+        return self.is_end is not None or self.deserialize is not None
+
     def first_end(
         self,
         rows: Rows,

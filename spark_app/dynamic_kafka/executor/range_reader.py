@@ -22,12 +22,14 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException
 
 from dynamic_kafka.errors import DataLossError
-from dynamic_kafka.executor.client_statistics import INTERVAL_MS
+from dynamic_kafka.executor.client_statistics import INTERVAL_MS, STATISTICS, ClientCounts
 from dynamic_kafka.executor.cluster_identity import NoBrokersError, check_identity
 from dynamic_kafka.executor.columns import arrow_schema
 from dynamic_kafka.executor.connection import Wanted
 from dynamic_kafka.executor.consumer_cache import CONSUMERS, CachedConsumer
 from dynamic_kafka.executor.evaluation import Evaluation
+from dynamic_kafka.executor.native import PLUGIN
+from dynamic_kafka.executor.native_connection import extension_for
 from dynamic_kafka.executor.partition_bounds import end_offset, first_offset
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.executor.record_evaluation import StopSearch, begin
@@ -78,13 +80,19 @@ def read_range(task: ReadTask, evaluation: Evaluation | None = None) -> Iterator
     config = task.client.consumer_config()
     if task.statistics:
         config["statistics.interval.ms"] = str(INTERVAL_MS)
+    extension = extension_for(task.reader)
+    if extension is not None:
+        config[PLUGIN] = extension.__file__
     digest = config_digest(config)
     deadline = time.monotonic() + task.read_timeout_s
     while True:
         try:
             with CONSUMERS.lend(task.part.split.cluster, digest, lambda: config, task.source, task.active) as cached:
                 check_identity(task, cached, deadline)
-                reader = _RangeReader(task, cached)
+                reader = _RangeReader(task, cached, headers=evaluator is not None and evaluator.needs_records)
+                if task.statistics:
+                    counts = ClientCounts(native=1) if extension is not None else ClientCounts(python=1)
+                    STATISTICS.add(task.part.split.cluster, counts)
                 if evaluator is None:
                     yield from of_planned_topic(task, cached, reader.batches())
                 else:
@@ -105,15 +113,17 @@ class _RangeReader:
         deadline: the time, of `time.monotonic`, by which the range needs to advance.
         mean_bytes: mean size of the records so far; a guess for the first batch.
         log_end: where the log ended at the last end-of-partition event; None before the first one.
+        headers: whether headers are needed.
     """
 
-    def __init__(self, task: ReadTask, cached: CachedConsumer) -> None:
+    def __init__(self, task: ReadTask, cached: CachedConsumer, *, headers: bool = False) -> None:
         self.task, self.cached = task, cached
         self.position = self.client_position = task.part.start
         self.schema = arrow_schema(task.include_headers)
         self.deadline = time.monotonic() + task.read_timeout_s
         self.mean_bytes = MAX_BYTES / FIRST_FETCH
         self.log_end: int | None = None
+        self.headers = headers or task.include_headers
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the records of the range in batches of rows."""
@@ -152,7 +162,8 @@ class _RangeReader:
         Returns:
             The records that the connection holds now, and their bytes.
         """
-        wanted = Wanted(self.position, self.task.part.end, self.task.part.end_epoch, rows, size, self.mean_bytes)
+        part = self.task.part
+        wanted = Wanted(self.position, part.end, part.end_epoch, rows, size, self.mean_bytes, self.headers)
         fetched = self.cached.connection.fetch(wanted, min(POLL_S, self.task.read_timeout_s))
         if fetched.first is not None:
             if fetched.first > self.position == self.task.part.start:

@@ -111,6 +111,7 @@ class ReadTask:
         topic_id: Kafka's id of the topic that the offsets belong to; None if the cluster reports none.
         pin: the id, in the client's form, that metadata pin the topic to; None if they do not.
         topic_integrity: `topicIntegrityCheck`.
+        reader: the option `reader`.
         active: all clusters of the plan; an executor closes this source's consumers of other clusters.
         read_timeout_s: seconds without any progress after which the range fails.
         stall: `clusterFailurePolicy=stall`; it only changes the advice after a timeout.
@@ -139,6 +140,7 @@ class ReadTask:
     has_stop_record: bool = False
     pin: str | None = None
     topic_integrity: bool = False
+    reader: str = "auto"
 
     @property
     def timeout_advice(self) -> str:

@@ -71,6 +71,15 @@ class ReadingOptions:
     """The columns, the rates and the commits. The parser resolves the default of `commit_offsets`."""
 
     include_headers: bool = option("includeHeaders", "boolean", "Add the column `headers`.", default="false")
+    reader: Literal["auto", "native", "python"] = option(
+        "reader",
+        "word",
+        "The reader on executors: `native` takes records from the Kafka client to Spark without a Python object for"
+        " each, and is refused where its extension does not load; `python` needs no extension; `auto` is `native` where"
+        " that loads ([performance](performance.md#native-or-python)).",
+        default="auto",
+        words=("auto", "native", "python"),
+    )
     max_offsets_per_trigger: int | None = option(
         "maxOffsetsPerTrigger",
         "count",

@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from dynamic_kafka.executor.columns import spark_schema
 from dynamic_kafka.executor.evaluation import Evaluation, pickled
+from dynamic_kafka.executor.native_connection import extension_for
 from dynamic_kafka.kafka.config_checks import check_client_properties
 from dynamic_kafka.options import Mode, SourceOptions, check_stream, parse_options
 from dynamic_kafka.spark.batch_reader import DynamicKafkaReader
@@ -67,6 +68,8 @@ class DynamicKafkaDataSource(DataSource):
 def _checked(options: dict[str, str], mode: Mode) -> SourceOptions:
     parsed = parse_options(options, mode=mode)
     check_client_properties(parsed.kafka_properties)
+    if parsed.reader == "native":
+        extension_for(parsed.reader)  # fails here, and not in the first batch
     return parsed
 
 

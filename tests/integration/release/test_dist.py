@@ -1,10 +1,11 @@
-"""`make dist`: a wheel and an sdist that install without this repository, the same bytes each time."""
+"""`make dist`: wheels and an sdist that install without this repository, the same bytes each time."""
 
 from __future__ import annotations
 
 import email
 import importlib.metadata
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -21,6 +22,7 @@ from tests.support.images import version
 from tests.support.places import ROOT
 
 URL = "https://project.example"
+EXTENSION = "dynamic_kafka/executor/native/_reader.abi3.so"
 BIN = Path(sys.executable).parent
 
 
@@ -73,6 +75,11 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def extensions(wheel: Path) -> list[str]:
+    with ZipFile(wheel) as files:
+        return [name for name in files.namelist() if name.endswith((".so", ".c", ".h"))]
+
+
 def run(environment: Path, *command: str, python_path: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [environment / "bin" / command[0], *command[1:]],
@@ -87,7 +94,11 @@ def run(environment: Path, *command: str, python_path: str = "") -> subprocess.C
 def test_the_same_sources_give_the_same_bytes(made: Path, tmp_path: Path) -> None:
     again = dist(tmp_path)
     names = sorted(each.name for each in made.iterdir())
-    assert names == [f"dynamic_kafka-{version()}-py3-none-any.whl", f"dynamic_kafka-{version()}.tar.gz"]
+    assert names == [
+        f"dynamic_kafka-{version()}-cp311-abi3-manylinux_2_34_{platform.machine()}.whl",
+        f"dynamic_kafka-{version()}-py3-none-any.whl",
+        f"dynamic_kafka-{version()}.tar.gz",
+    ]
     assert [(made / name).read_bytes() for name in names] == [(again / name).read_bytes() for name in names]
 
 
@@ -142,11 +153,35 @@ def test_type_checkers_see_the_types(environment: Path) -> None:
     assert "topics: tuple[str, ...]" in done.stdout, done.stdout + done.stderr
 
 
-def test_the_sdist_builds_the_same_wheel(made: Path, wheel: Path, tmp_path: Path) -> None:
-    [archive] = made.glob("*.tar.gz")
+def unpacked(archive: Path, folder: Path) -> Path:
     with tarfile.open(archive) as files:
-        files.extractall(tmp_path, filter="data")
-    [source] = tmp_path.iterdir()
+        files.extractall(folder, filter="data")
+    [source] = folder.iterdir()
+    return source
+
+
+def test_one_wheel_has_the_native_reader(made: Path, wheel: Path, tmp_path: Path) -> None:
+    [native] = made.glob("*-abi3-*.whl")
+    assert extensions(wheel) == []
+    assert extensions(native) == [EXTENSION]
+    with ZipFile(native) as files:
+        files.extractall(tmp_path)
+    code = "from dynamic_kafka.executor.native import load; print(load().__file__)"
+    done = run(Path(sys.prefix), "python", "-c", code, python_path=str(tmp_path))
+    assert done.stdout.split() == [str(tmp_path / EXTENSION)], done.stderr
+
+
+def test_the_extension_needs_no_newer_c_library(made: Path) -> None:
+    """Its symbols have the versions that the name of the wheel promises."""
+    [native] = made.glob("*-abi3-*.whl")
+    with ZipFile(native) as files:
+        found = re.findall(rb"GLIBC_(\d+)\.(\d+)", files.read(EXTENSION))
+    assert max((int(major), int(minor)) for major, minor in found) <= (2, 34)
+
+
+def test_without_a_compiler_the_reader_is_left_out(made: Path, tmp_path: Path) -> None:
+    [archive] = made.glob("*.tar.gz")
+    source = unpacked(archive, tmp_path)
     build = [
         BIN / "uv",
         "build",
@@ -156,7 +191,26 @@ def test_the_sdist_builds_the_same_wheel(made: Path, wheel: Path, tmp_path: Path
         f"--python={sys.executable}",
         "--wheel",
     ]
-    subprocess.run([*build, f"--out-dir={tmp_path}", source], check=True)
+    without = os.environ | {"CC": str(tmp_path / "no-compiler")}
+    subprocess.run([*build, f"--out-dir={tmp_path}", source], env=without, check=True)
+    [built] = tmp_path.glob("*.whl")
+    assert extensions(built) == []
+
+
+def test_the_sdist_builds_the_same_wheel(made: Path, wheel: Path, tmp_path: Path) -> None:
+    [archive] = made.glob("*.tar.gz")
+    source = unpacked(archive, tmp_path)
+    build = [
+        BIN / "uv",
+        "build",
+        "--quiet",
+        "--offline",
+        "--no-build-isolation",
+        f"--python={sys.executable}",
+        "--wheel",
+    ]
+    pure = os.environ | {"DYNAMIC_KAFKA_NATIVE": "no"}
+    subprocess.run([*build, f"--out-dir={tmp_path}", source], env=pure, check=True)
     with ZipFile(wheel) as ours, ZipFile(tmp_path / wheel.name) as theirs:
         assert ours.namelist() == theirs.namelist()
         assert [ours.read(name) for name in ours.namelist()] == [theirs.read(name) for name in theirs.namelist()]

@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.fixtures import Brokers, Topic
 from tests.support.kafka import KafkaCluster
+from tests.support.native import reading_with
 from tests.support.streams import produce
 
 
@@ -14,6 +15,20 @@ from tests.support.streams import produce
 def path(tmp_path: Path) -> Path:
     """Return the path of the metadata document."""
     return tmp_path / "streams.json"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "each_reader" in metafunc.fixturenames:
+        # Spark's own processes read as the options say.
+        readers = ["native"] if "spark" in metafunc.fixturenames else ["native", "python"]
+        metafunc.parametrize("each_reader", readers, indirect=True)
+
+
+@pytest.fixture
+def each_reader(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Run the test with each reader; yield its name."""
+    with reading_with(request.param):
+        yield request.param
 
 
 @pytest.fixture

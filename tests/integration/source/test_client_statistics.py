@@ -11,7 +11,7 @@ import pytest
 
 from dynamic_kafka.app.telemetry.metrics_receiver import ReadCounts, serve_read_reports
 from dynamic_kafka.errors import ClusterError
-from dynamic_kafka.executor import consumer_cache, range_reader
+from dynamic_kafka.executor import consumer_cache, native_connection, range_reader
 from dynamic_kafka.executor.client_statistics import ClientCounts, ClientStatistics
 from dynamic_kafka.executor.consumer_cache import CONSUMERS
 from tests.integration.source.simulated_spark import Query, at, document, read_batch, static
@@ -19,6 +19,8 @@ from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.kafka import KafkaCluster
 from tests.support.kafka.distribution import distribution
 from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.usefixtures("each_reader")
 
 
 class Reported:
@@ -85,14 +87,14 @@ def test_without_metrics_a_client_emits_no_statistics(
     brokers: Brokers, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[dict[str, Any]] = []
-    real = consumer_cache.Consumer
+    real = native_connection.Consumer
 
     def remember(config: dict[str, Any], **more: Any) -> object:
         made.append(config)
         return real(config, **more)
 
     CONSUMERS.close()
-    monkeypatch.setattr(consumer_cache, "Consumer", remember)
+    monkeypatch.setattr(native_connection, "Consumer", remember)
     name = brokers.a.create_topic(topic("orders"))
     brokers.a.produce(name, ["x"])
     query = Query(static(document(east=at(brokers.a, name)), startingOffsets="earliest"))

@@ -17,6 +17,8 @@ from tests.support.kafka.dead_letters import Letter, dead_letters
 from tests.support.source_run import CRASH_POINTS, CrashPoint, SourceRun, reading
 from tests.support.streams import Rows, assert_rows, cluster, produce, stream, write_metadata
 
+pytestmark = pytest.mark.usefixtures("each_reader")
+
 MODULE = "tests.integration.source.evaluators"
 COMPACTED = {"cleanup.policy": "compact"}
 

@@ -13,6 +13,8 @@ from tests.support.fixtures import Brokers, Topic
 from tests.support.source_run import reading
 from tests.support.streams import cluster, produce, stream, write_metadata
 
+pytestmark = pytest.mark.usefixtures("each_reader")
+
 
 def produce_header(bootstrap: str, topic: str, key: bytes) -> None:
     """Produce a record with a header whose key is these bytes, as a client in another language may."""

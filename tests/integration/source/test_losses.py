@@ -15,7 +15,7 @@ from confluent_kafka.admin import OffsetSpec
 from dynamic_kafka.driver import observer
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import ClusterUnreachableError, DataLossError, OffsetDocumentError, ReadTimeoutError
-from dynamic_kafka.executor import consumer_cache
+from dynamic_kafka.executor import native_connection
 from dynamic_kafka.executor.consumer_cache import CONSUMERS
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.planning.amendments import Amendment
@@ -28,6 +28,8 @@ from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.kafka import KafkaCluster
 from tests.support.source_run import SourceRun, read
 from tests.support.streams import Row, Rows, assert_rows, cluster, produce, stream, write_metadata
+
+pytestmark = pytest.mark.usefixtures("each_reader")
 
 
 def reading(path: Path, **options: object) -> AbstractContextManager[SourceRun]:
@@ -133,7 +135,7 @@ class Unready(Consumer):
 def unready(task: ReadTask, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Unready]]:
     """Yield the class of the cached consumer, which has read the partition before."""
     CONSUMERS.close()
-    monkeypatch.setattr(consumer_cache, "Consumer", Unready)
+    monkeypatch.setattr(native_connection, "Consumer", Unready)
     assert offsets_read(task, 0, 30, -1) == list(range(30))
     yield Unready
     Unready.refusals = 0

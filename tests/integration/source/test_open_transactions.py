@@ -13,6 +13,8 @@ from tests.support.kafka import KafkaCluster
 from tests.support.source_run import reading
 from tests.support.streams import Row, Rows, cluster, produce, stream, write_metadata
 
+pytestmark = pytest.mark.usefixtures("each_reader")
+
 
 @pytest.mark.parametrize("fail", ["true", "false"])
 def test_read_committed_during_a_transaction_is_no_loss(brokers: Brokers, orders: str, path: Path, fail: str) -> None:
@@ -41,9 +43,11 @@ def test_read_committed_during_a_transaction_is_no_loss(brokers: Brokers, orders
 
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
-def test_a_new_leader_during_a_transaction_is_no_loss(elected: KafkaCluster, path: Path, isolation: str) -> None:
+def test_a_new_leader_during_a_transaction_is_no_loss(
+    elected: KafkaCluster, path: Path, isolation: str, each_reader: str
+) -> None:
     # Given a query that has read all records, some of them of an open transaction, under the last leader
-    topic = f"with-{isolation}"
+    topic = f"with-{isolation}-{each_reader}"
     elected.create_topic(topic)
     wanted = produce("east", elected, topic, 5)
     transaction = elected.transaction()

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
 
-from dynamic_kafka.executor import consumer_cache
+from dynamic_kafka.executor import native_connection
 from dynamic_kafka.executor.consumer_cache import CONSUMERS
 from tests.integration.source.simulated_spark import (
     Query,
@@ -29,6 +29,8 @@ from tests.integration.source.simulated_spark import (
 from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.kafka import KafkaCluster, Record
 from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.usefixtures("each_reader")
 
 READ_COMMITTED = {"kafka.isolation.level": "read_committed"}
 
@@ -342,7 +344,7 @@ def test_sinks_with_groups_of_their_own_make_one_consumer_each(
         return Consumer(config, **more)
 
     CONSUMERS.close()
-    monkeypatch.setattr(consumer_cache, "Consumer", count)
+    monkeypatch.setattr(native_connection, "Consumer", count)
     east = static(document(east=at(brokers.a, name)), startingOffsets="earliest")
     sinks = [Query(east | {"kafka.group.id": topic(f"sink-{number}")}) for number in (1, 2)]
 
@@ -409,3 +411,26 @@ def test_expired_records_of_a_range_are_data_loss(fresh_cluster: FreshCluster) -
         rows = loose.run()
 
     assert values(rows) == encoded(numbered(10)[4:])
+
+
+def test_a_record_of_100_mb_is_read(fresh_cluster: FreshCluster) -> None:
+    sizes = {
+        "message.max.bytes": "110000000",
+        "socket.request.max.bytes": "120000000",
+        "replica.fetch.max.bytes": "110000000",
+    }
+    cluster = fresh_cluster("large", overrides=sizes)
+    name = cluster.create_topic("orders", config={"max.message.bytes": "110000000"})
+    value = bytes(100_000_000)
+    producer = Producer(
+        {**cluster.client_properties(), "message.max.bytes": 110_000_000, "queue.buffering.max.kbytes": 500_000}
+    )
+    for each in (b"before", value, b"after"):
+        producer.produce(name, each, partition=0)
+    assert producer.flush(120) == 0
+    del producer
+    large = {"kafka.fetch.max.bytes": "150000000", "kafka.receive.message.max.bytes": "200000000"}
+
+    rows = read_batch(static(document(east=at(cluster, name)), readTimeout="60s") | large)
+
+    assert [(row["offset"], row["value"] == value) for row in rows] == [(0, False), (1, True), (2, False)]

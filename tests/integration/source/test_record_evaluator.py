@@ -36,6 +36,8 @@ from tests.support.streams import (
     write_metadata,
 )
 
+pytestmark = pytest.mark.usefixtures("each_reader")
+
 MODULE = "tests.integration.source.evaluators"
 
 

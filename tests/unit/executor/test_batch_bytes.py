@@ -42,6 +42,6 @@ class Client:
 @pytest.mark.parametrize(("size", "most"), [(1_000_000, 9), (3_000_000, 3), (20_000_000, 1), (100, FIRST_FETCH + 1)])
 def test_the_first_fetch_fits_into_one_batch(size: int, most: int) -> None:
     client: Any = Client(size)
-    wanted = Wanted(0, 1_000_000, -1, MAX_ROWS, MAX_BYTES, MAX_BYTES / FIRST_FETCH)
+    wanted = Wanted(0, 1_000_000, -1, MAX_ROWS, MAX_BYTES, MAX_BYTES / FIRST_FETCH, headers=False)
     fetched = MessageConnection("east", client, []).fetch(wanted, 1.0)
     assert (fetched.rows, fetched.size, fetched.position) == (most, most * size, most)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.executor import consumer_cache
+from dynamic_kafka.executor import native_connection
 from dynamic_kafka.executor.consumer_cache import IDLE_S, MAX_CONSUMERS, ConsumerCache
 from tests.support.waiting import wait_until
 
@@ -50,7 +50,7 @@ class Worker:
 @pytest.fixture
 def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
     Client.made = []
-    monkeypatch.setattr(consumer_cache, "Consumer", Client)
+    monkeypatch.setattr(native_connection, "Consumer", Client)
     yield Worker(monkeypatch)
 
 

@@ -53,7 +53,7 @@ class Client:
 
 
 def wanted(position: int = 5, end: int = 20, last_epoch: int = -1) -> Wanted:
-    return Wanted(position, end, last_epoch, 100, 10_000, 10.0)
+    return Wanted(position, end, last_epoch, 100, 10_000, 10.0, headers=False)
 
 
 def connection(*messages: Message) -> MessageConnection:
@@ -88,17 +88,17 @@ def test_a_notice_ends_a_fetch_and_the_next_one_goes_on() -> None:
 
 
 def test_a_new_assignment_drops_what_is_behind_a_notice() -> None:
-    made = connection(Message(5), Message(6, code=EOF), Message(6))
+    made = connection(Message(5), Message(6, code=EOF), Message(7))
     made.fetch(wanted(), 0)
-    made.assign(SPLIT, 9, -1)
-    assert made.fetch(wanted(9), 0) == (None, 9, 1, 10, None)
+    made.assign(SPLIT, 6, -1)
+    assert made.fetch(wanted(6), 0) == (None, 6, 1, 10, None)
     assert offsets(made) == [5]
 
 
 @pytest.mark.parametrize(("last_epoch", "end", "found"), [(3, 20, 6), (4, 20, None), (-1, 20, None), (3, 6, None)])
 def test_a_record_of_a_later_leader_is_not_taken(last_epoch: int, end: int, found: int | None) -> None:
     made = connection(Message(5, 3), Message(6, 4))
-    notice = made.fetch(wanted(5, end, last_epoch), 0).notice
+    notice = made.fetch(wanted(4, end, last_epoch), 0).notice
     assert (notice.offset if notice else None) == found
     assert offsets(made) == ([5] if found or end == 6 else [5, 6])
 

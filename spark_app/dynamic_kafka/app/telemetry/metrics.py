@@ -87,6 +87,9 @@ METRICS: Mapping[str, MetricDefinition] = {
     "cluster_dead_letters": MetricDefinition(
         CLUSTER, "Refused records of the cluster that executors have written to the dead-letter topic.", counter=True
     ),
+    "cluster_ranges_read": MetricDefinition(
+        (*CLUSTER, "reader"), "Ranges that executors have begun to read, by the reader: native or python.", counter=True
+    ),
     "clusters": MetricDefinition(STREAM, "Clusters with active splits."),
     "active_splits": MetricDefinition(STREAM, "Splits that the query reads: the open ones."),
     "parked_splits": MetricDefinition(STREAM, "Splits of removed clusters and topics whose offsets are kept."),
@@ -248,6 +251,8 @@ def _client_counts(families: _MetricFamilies, status: SinkStatus, clients: Mappi
         families.add("cluster_client_throttled_seconds", labels, counts.throttled_ms / 1e3)
         families.add("cluster_client_connection_errors", labels, counts.errors)
         families.add("cluster_dead_letters", labels, counts.dead_letters)
+        for reader, ranges in (("native", counts.native), ("python", counts.python)):
+            families.add("cluster_ranges_read", (*labels, reader), ranges)
 
 
 def _stalled(

@@ -1,0 +1,237 @@
+"""The native reader: the same rows as the one in Python, whatever the records, and no crash of the process."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, Producer
+
+from dynamic_kafka.errors import OptionError
+from dynamic_kafka.executor import native, native_connection
+from dynamic_kafka.executor.columns import arrow_schema
+from dynamic_kafka.executor.connection import Connection, Wanted
+from dynamic_kafka.executor.message_connection import MessageConnection
+from dynamic_kafka.executor.native_connection import NativeConnection, connect, extension_for
+from dynamic_kafka.executor.rows import Rows
+from dynamic_kafka.planning.splits import Split
+from tests.support.native import broker_within, checker, require
+
+RUN_S, FUZZ_S = 8, 5
+SPLIT = Split("east", "orders", 0)
+
+
+def test_nothing_is_wrong_under_sanitizers(tmp_path: Path) -> None:
+    """The reader in C reads ranges of a simulated client that sends anything."""
+    program = checker(tmp_path)
+    seed = random.randrange(1 << 32)
+    done = subprocess.run([program, str(RUN_S), str(seed)], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), f"seed {seed}: {done.stderr}"
+
+
+# -- both readers of one log -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[tuple[Producer, str]]:
+    with broker_within() as made:
+        yield made
+
+
+def produce(producer: Producer, topic: str, records: list[dict[str, Any]]) -> None:
+    for record in records:
+        producer.produce(topic, partition=0, **record)
+    assert producer.flush(30) == 0
+
+
+def opened(address: str, *, reader: str, **more: Any) -> Connection:
+    config: dict[str, Any] = {
+        "bootstrap.servers": address,
+        "group.id": "g",
+        "auto.offset.reset": "error",
+        "enable.partition.eof": True,
+        "enable.auto.commit": False,
+        "fetch.wait.max.ms": 10,
+        **more,
+    }
+    if reader == "native":
+        config[native.PLUGIN] = require().__file__
+    made = connect("east", config, [])
+    assert isinstance(made, NativeConnection if reader == "native" else MessageConnection)
+    return made
+
+
+def read(
+    connection: Connection, topic: str, start: int, end: int, *, rows: int = 10_000, size: int = 1 << 23
+) -> list[Rows]:
+    """Return the records of a range, in batches of at most so many rows, and bytes if they are more than one."""
+    split, position, found = Split("east", topic, 0), start, []
+    connection.assign(split, start, -1)
+    deadline = time.monotonic() + 30
+    while position < end:
+        fetched = connection.fetch(Wanted(position, end, -1, rows, size, 100.0, headers=True), 0.1)
+        position = fetched.position
+        if fetched.rows:
+            found.append(connection.take(split, "shop"))
+        if fetched.notice is not None and fetched.notice.error is not None:
+            assert fetched.notice.error.code() == KafkaError._PARTITION_EOF
+        assert time.monotonic() < deadline
+    connection.unassign()
+    return found
+
+
+def any_record(chance: random.Random) -> dict[str, Any]:
+    def anything() -> bytes | None:
+        size = chance.choice((0, 1, 7, 8, 9, 100, chance.randrange(3000)))
+        return chance.randbytes(size) if chance.random() < 0.8 else None
+
+    names = ("a", "", "é€😀", "x" * 300)
+    headers = [(chance.choice(names), anything()) for _ in range(chance.choice((0, 0, 1, 5)))]
+    return {
+        "key": anything(),
+        "value": anything(),
+        "headers": headers,
+        "timestamp": chance.choice((1, 1_700_000_000_123, chance.randrange(1 << 45))),
+    }
+
+
+def records_of(batches: list[Rows]) -> list[object]:
+    return [rows.record(at) for rows in batches for at in range(len(rows))]
+
+
+def rows_of(batches: list[Rows], *, headers: bool) -> list[dict[str, object]]:
+    return [row for rows in batches for row in rows.batch(arrow_schema(headers)).to_pylist()]
+
+
+def test_both_readers_give_the_same_rows(broker: tuple[Producer, str]) -> None:
+    seed = random.randrange(1 << 32)
+    chance, (producer, address) = random.Random(seed), broker
+    readers = {reader: opened(address, reader=reader) for reader in ("native", "python")}
+    end = time.monotonic() + FUZZ_S
+    rounds = 0
+    while time.monotonic() < end:
+        rounds += 1
+        topic, count = f"any-{seed}-{rounds}", chance.randrange(1, 400)
+        produce(producer, topic, [any_record(chance) for _ in range(count)])
+        start = chance.randrange(count)
+        limits = {"rows": chance.choice((1, 7, 64, 10_000)), "size": chance.choice((1, 5000, 1 << 23))}
+        found = {reader: read(made, topic, start, count, **limits) for reader, made in readers.items()}
+        for headers in (False, True):
+            ours, theirs = (rows_of(found[reader], headers=headers) for reader in readers)
+            assert ours == theirs and len(ours) == count - start, f"seed {seed}, round {rounds}"
+        assert records_of(found["native"]) == records_of(found["python"]), f"seed {seed}, round {rounds}"
+        assert [row["offset"] for row in ours] == [*range(start, count)]
+        for rows in found["native"]:
+            assert len(rows) <= limits["rows"]
+            assert [rows.has_value(at) for at in range(len(rows))] == [
+                rows.record(at).value is not None for at in range(len(rows))
+            ]
+            rows.batch(arrow_schema(include_headers=True)).validate(full=True)
+    for made in readers.values():
+        made.close_in_background()
+
+
+def test_a_partition_reads_on_after_each_assignment(broker: tuple[Producer, str]) -> None:
+    producer, address = broker
+    produce(producer, "again", [{"value": str(number)} for number in range(50)])
+    made = opened(address, reader="native")
+    for start in (0, 49, 10, 10):
+        values = [row["value"] for row in rows_of(read(made, "again", start, start + 1), headers=False)]
+        assert values == [str(start).encode()]
+    made.close_in_background()
+
+
+# -- nothing of it crashes ---------------------------------------------------------------------------------------------
+
+
+def test_a_closed_client_is_an_error(broker: tuple[Producer, str]) -> None:
+    made: Any = opened(broker[1], reader="native")
+    made.assign(SPLIT, 0, -1)
+    made.consumer.close()
+    for call in (made._client.close, made._client.take, lambda: made._client.open("orders", 0)):
+        with pytest.raises(RuntimeError, match="the Kafka client is closed"):
+            call()
+
+
+def test_a_client_may_close_while_it_reads(broker: tuple[Producer, str]) -> None:
+    for _ in range(5):
+        made: Any = opened(broker[1], reader="native")
+        made.assign(SPLIT, 0, -1)
+        begun, ended = threading.Event(), []
+
+        def fetch(made: Any = made, begun: threading.Event = begun, ended: list[str] = ended) -> None:
+            begun.set()
+            try:
+                while True:
+                    made._client.fetch(0, 1 << 40, -1, 10, 1000, 1.0, False, 50)
+            except RuntimeError as error:
+                ended.append(str(error))
+
+        thread = threading.Thread(target=fetch)
+        thread.start()
+        assert begun.wait(10)
+        made.consumer.close()
+        thread.join(10)
+        assert ended == ["the Kafka client is closed"]
+
+
+def test_a_fetch_without_an_assignment_is_an_error(broker: tuple[Producer, str]) -> None:
+    made: Any = opened(broker[1], reader="native")
+    with pytest.raises(RuntimeError, match="no partition is assigned"):
+        made._client.fetch(0, 1, -1, 10, 1000, 1.0, False, 0)
+    made.close_in_background()
+
+
+def test_rows_outlive_their_client(broker: tuple[Producer, str]) -> None:
+    producer, address = broker
+    produce(producer, "outlive", [{"value": "x" * 1000}] * 100)
+    made: Any = opened(address, reader="native")
+    batches = read(made, "outlive", 0, 100)
+    made.consumer.close()
+    del made
+    made = [rows.batch(arrow_schema(include_headers=True)) for rows in batches]
+    batches.clear()
+    assert [value for batch in made for value in batch.column("value").to_pylist()] == [b"x" * 1000] * 100
+
+
+# -- the option `reader` -----------------------------------------------------------------------------------------------
+
+
+def test_without_an_extension_auto_reads_in_python(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    native_connection._log_once.cache_clear()
+    monkeypatch.setattr(native_connection, "load", lambda: "there is none")
+    caplog.set_level("INFO")
+    assert extension_for("auto") is extension_for("auto") is None
+    assert caplog.messages == ["this process reads in Python: there is none"]
+    with pytest.raises(OptionError, match=r"reader=native: there is none\. Install the wheel of this platform"):
+        extension_for("native")
+
+
+def test_with_an_extension_the_option_decides(caplog: pytest.LogCaptureFixture) -> None:
+    found = require()
+    native_connection._log_once.cache_clear()
+    caplog.set_level("INFO")
+    assert extension_for("python") is None
+    assert extension_for("auto") is extension_for("native") is found
+    assert caplog.messages == [
+        "this process reads in Python, as the option 'reader' says",
+        "this process reads natively",
+    ]
+
+
+def test_a_file_that_does_not_load_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(name: str) -> object:
+        raise ImportError("invalid ELF header")
+
+    monkeypatch.setattr(native.importlib, "import_module", broken)
+    assert native.load.__wrapped__() == (
+        "the extension is not part of this installation, or does not fit it: invalid ELF header"
+    )
