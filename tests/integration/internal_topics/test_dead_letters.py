@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.app.driving import AppRun, write_app
+from tests.integration.app.test_run import scrape
 from tests.integration.app_tools.story import Tools
 from tests.integration.internal_topics.conftest import CHANGELOG, DEAD, Shop
 from tests.support.kafka.dead_letters import Letter, dead_letters
+from tests.support.ports import reserve_ports
 from tests.support.streams import assert_rows, produce
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(900)]
@@ -27,8 +29,10 @@ def test_refused_records_are_kept_over_the_loss_of_their_topic(shop: Shop, tools
     dead, orders = shop.names[DEAD], shop.orders
     topics = [{"name": dead, "kind": DEAD}, shop.declared[0]]
     assert topics[1]["kind"] == CHANGELOG
+    (port,) = reserve_ports(1)
     app = write_app(
         shop.folder,
+        metrics={"port": port, "host": "127.0.0.1"},
         internalTopics={"bootstrapServers": shop.east.bootstrap, "topics": topics, "deadLetters": dead},
         options={"startingOffsets": "earliest", "recordDeserializer": "rules:read_order", "mode": "deadletter"},
     )
@@ -42,6 +46,8 @@ def test_refused_records_are_kept_over_the_loss_of_their_topic(shop: Shop, tools
         wanted += produce("east", shop.east, orders, 5)
         run.wait_rows(wanted)
         assert set(dead_letters(shop.east, dead)) == {first}
+        counted = 'dynamic_kafka_cluster_dead_letters_total{cluster="east",sink="lake"} 1.0'
+        run.wait_until(lambda: counted in scrape(port), "the count of dead letters")
         shop.east.delete_topic(dead)
         shop.east.produce(orders, ["bad-2"], partition=0)
         assert run.wait_exit() == 11, run.last_lines()

@@ -11,11 +11,12 @@ import pytest
 from dynamic_kafka.errors import DeadLetterError, IdentityError, MissingInternalTopicError, RecordEvaluationError
 from dynamic_kafka.executor import range_reader
 from tests.integration.source.evaluators import END
-from tests.support.fixtures import Brokers, Topic
+from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.kafka import KafkaCluster
 from tests.support.kafka.dead_letters import Letter, dead_letters
 from tests.support.source_run import CRASH_POINTS, CrashPoint, SourceRun, reading
 from tests.support.streams import Rows, assert_rows, cluster, produce, stream, write_metadata
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("each_reader")
 
@@ -83,6 +84,30 @@ def test_a_crash_loses_no_record_and_repeats_keys_only(
     assert len(found) == (len(letters) if crash not in ("reading", "read", "sunk") else len(found))
     if crash in ("read", "sunk"):
         assert len(found) == 2 * len(letters), "compaction keeps one of each key"
+
+
+def test_compaction_keeps_one_letter_of_each_record(fresh_cluster: FreshCluster, path: Path) -> None:
+    # Given a broker that cleans at once, and a task that is repeated after it has written its dead letters
+    at = fresh_cluster("cleaning", overrides={"log.cleaner.backoff.ms": "100"})
+    at.create_topic("orders")
+    at.create_topic("dead", config={**COMPACTED, "segment.ms": "1", "min.cleanable.dirty.ratio": "0.0"})
+    write_metadata(path, stream("orders", cluster("a", at, ["orders"])))
+    home = json.dumps({"topic": "dead", "cluster": "a", "kafkaId": at.kafka_id})
+    wanted = produce("a", at, "orders", 3)
+    letters = produce_bad("a", at, "orders", "bad-1", "bad-2")
+    given = {"recordDeserializer": f"{MODULE}:refuse_bad", "mode": "deadletter", "deadLetters": home}
+    with reading(path, **given) as run:
+        run.batch("read")
+        run.until_rows(wanted)
+        assert at.end_offsets("dead") == {0: 4}
+
+        # When a later letter closes the segment of the earlier ones
+        letters |= produce_bad("a", at, "orders", "bad-3")
+        run.until(lambda: at.end_offsets("dead") == {0: 5}, "the last letter")
+
+    # Then the cleaner leaves one letter of each record
+    wait_until(lambda: len(dead_letters(at, "dead")) == len(letters), "the compaction", timeout_s=60)
+    assert set(dead_letters(at, "dead")) == letters
 
 
 def test_nothing_behind_a_stop_record_is_a_dead_letter(
