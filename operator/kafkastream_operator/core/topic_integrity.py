@@ -2,7 +2,7 @@
 
 The bundled application ends with an exit code of its own, and writes its reason into the termination message of its
 container. A topic's change stands until the streams pin the topic to another id than the one from before, or do not
-have it any more. The operator cannot see what the tool `accept` records.
+have it any more. The operator cannot see what the tool `accept` records, nor topics for which the message had no room.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from kafkastream_operator.core.exit_codes import TOPIC_INTEGRITY
 _ERROR = "TopicIntegrityError: "
 _NAME = r"(?:'([^']+)'|\"([^\"]+)\")"
 _CHANGE = re.compile(rf"topic {_NAME} of cluster {_NAME} (?:was re-created|is missing) \(id ([\w-]+)[,)]")
+_MORE = re.compile(r"; (\d+) more topics?: ")
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,12 @@ class TopicVerdict:
 
     Attributes:
         text: the application's own words, in one line and without secrets.
+        more: the number of changed topics for which the message had no room.
     """
 
     text: str
     changed: tuple[ChangedTopic, ...]
+    more: int = 0
 
     @classmethod
     def parse(cls, message: str) -> TopicVerdict | None:
@@ -48,11 +51,12 @@ class TopicVerdict:
             return None
         text = " ".join(without_secrets(found.reason.removeprefix(_ERROR)).split())
         changes = [ChangedTopic(c or d, a or b, was) for a, b, c, d, was in _CHANGE.findall(text)]
-        return cls(text, tuple(changes))
+        more = _MORE.search(text)
+        return cls(text, tuple(changes), int(more[1]) if more is not None else 0)
 
     def stands(self, streams: Streams) -> bool:
         """Return whether a driver that starts with these streams would end again, as far as they show."""
-        return not self.changed or any(_stands(each, streams) for each in self.changed)
+        return not self.changed or self.more > 0 or any(_stands(each, streams) for each in self.changed)
 
 
 def ended_for_topic(verdict: TopicVerdict | None, streams: Streams) -> bool | None:

@@ -12,11 +12,15 @@ from dynamic_kafka.app.exit_codes import ExitCode, code_of, describe_error, reas
 from dynamic_kafka.app.query.sink_status import SinkStatus
 from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.installed import explained
-from dynamic_kafka.metadata.termination_message import TerminationMessage
+from dynamic_kafka.metadata.termination_message import MAX_BYTES, TerminationMessage
+from dynamic_kafka.planning.integrity import shortened
 from dynamic_kafka.wording import without_secrets
 
 TERMINATION_LOG = Path("/dev/termination-log")
 """Kubernetes makes this file for each container, and shows its text as the reason why the container ended."""
+
+_HEAD_BYTES = 20
+"""Enough for the exit code in front of the reason."""
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +66,10 @@ class Outcome:
         log.log(logging.ERROR if failed else logging.INFO, "ended with exit code %d", self.code, extra=fields)
         try:
             if termination_log.exists():
-                message = self.finished or TerminationMessage(self.code, self.reason or "finished")
+                reason = self.reason or "finished"
+                if self.code == ExitCode.TOPIC_INTEGRITY:
+                    reason = shortened(reason, MAX_BYTES - _HEAD_BYTES)
+                message = self.finished or TerminationMessage(self.code, reason)
                 termination_log.write_text(message.text(), encoding="utf-8", errors="replace")
         except OSError as error:
             log.debug("%s cannot be written: %s", termination_log, error)

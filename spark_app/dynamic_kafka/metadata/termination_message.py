@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from dynamic_kafka.wording import counted
 
-MAX_CHARACTERS = 1000
-"""Short enough for the 4096 bytes that Kubernetes keeps."""
+MAX_BYTES = 3000
+"""Kubernetes keeps only the last 4096 bytes. The condition that quotes the text has 4096 characters, too."""
 _FOR_GOOD = "finished for good: "
 _FORM = re.compile(r"exit code (\d{1,3}): (.+)", re.DOTALL)
 
@@ -41,4 +41,5 @@ class TerminationMessage(NamedTuple):
 
     def text(self) -> str:
         """Return the text for the container's termination log."""
-        return f"exit code {self.code:d}: {self.reason}"[:MAX_CHARACTERS]
+        text = f"exit code {self.code:d}: {self.reason}".encode(errors="replace")
+        return text[:MAX_BYTES].decode(errors="ignore")

@@ -7,6 +7,7 @@ the topic to its new id, or the tool `accept` has recorded it. Decision 027 has 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -20,7 +21,9 @@ from dynamic_kafka.planning.observation import ClusterObservation, TopicObservat
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import OffsetDocument, TopicProgress
 from dynamic_kafka.planning.questions import AcceptedTopicsQuestion, DisputedIdsQuestion, Steps
-from dynamic_kafka.wording import first_few, tool_command
+from dynamic_kafka.wording import counted, first_few, tool_command
+
+_BETWEEN_CHANGES = re.compile(r"; (?=topic ['\"])")
 
 
 @dataclass(frozen=True, order=True)
@@ -80,6 +83,17 @@ def integrity_error(changes: Iterable[TopicChange]) -> TopicIntegrityError:
     error = TopicIntegrityError("; ".join(f"{change}. {change.remedy}" for change in found))
     error.changes = tuple(found)
     return error
+
+
+def shortened(words: str, size: int) -> str:
+    """Return the words of an `integrity_error` in so many bytes: whole changes, and the number of the others."""
+    changes, text = _BETWEEN_CHANGES.split(words), words
+    for kept in range(len(changes) - 1, 0, -1):
+        if len(text.encode(errors="replace")) <= size:
+            break
+        more = counted(len(changes) - kept, "more topic")
+        text = "; ".join([*changes[:kept], f"{more}: {tool_command('plan')} lists all, and so does the driver's log"])
+    return text
 
 
 def changes_of(error: BaseException) -> tuple[TopicChange, ...]:

@@ -17,7 +17,7 @@ from dynamic_kafka.app.exit_codes import (
     reason_in,
     text_of,
 )
-from dynamic_kafka.metadata.termination_message import MAX_CHARACTERS
+from dynamic_kafka.metadata.termination_message import MAX_BYTES
 from tests.support.places import ROOT
 
 JVM = """[STREAM_FAILED] Query [id = 1] terminated with exception: Error from python worker:
@@ -241,7 +241,7 @@ def test_a_cause_with_the_same_message_adds_its_class_alone() -> None:
 def test_the_cause_is_kept_behind_a_long_message() -> None:
     reason = reason_in(f"{'x' * 5000}\nCaused by: java.io.EOFException\n")
     assert reason.endswith("xxx; caused by java.io.EOFException")
-    assert len(reason) < MAX_CHARACTERS
+    assert len(reason) < MAX_BYTES
 
 
 def test_a_users_function_is_the_cause_below_javas() -> None:

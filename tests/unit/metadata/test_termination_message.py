@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from dynamic_kafka.metadata.termination_message import MAX_CHARACTERS, TerminationMessage
+from dynamic_kafka.metadata.termination_message import MAX_BYTES, TerminationMessage
 
 
 def test_a_message_is_read_back_as_it_was_written() -> None:
     for each in (TerminationMessage(5, "ClusterError: x\ny"), TerminationMessage.of_finished(1, 12)):
         assert TerminationMessage.parse(each.text()) == each
-    assert len(TerminationMessage(6, "x" * 5000).text()) == MAX_CHARACTERS
+    assert len(TerminationMessage(6, "x" * 5000).text()) == MAX_BYTES
+    wide = TerminationMessage(6, "\N{GRINNING FACE}" * 5000).text()
+    assert wide.startswith("exit code 6: ") and MAX_BYTES - 4 < len(wide.encode()) <= MAX_BYTES
 
 
 def test_a_finished_driver_says_so_with_counts() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -12,7 +14,6 @@ from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.outcome import Outcome
 from dynamic_kafka.errors import TopicIntegrityError
 from dynamic_kafka.metadata.document import parse_document
-from dynamic_kafka.metadata.termination_message import TerminationMessage
 from dynamic_kafka.metadata.topic_ids import saved_topic_id
 from dynamic_kafka.planning.integrity import TopicChange, integrity_error
 from kafkastream_operator.core.application import Life
@@ -30,8 +31,11 @@ DELETED = replace(RECREATED, found="")
 
 def message(*changes: TopicChange) -> str:
     """Return the termination message of the bundled application."""
-    error = integrity_error(changes)
-    return TerminationMessage(ExitCode.TOPIC_INTEGRITY, f"TopicIntegrityError: {error}").text()
+    with TemporaryDirectory() as folder:
+        log = Path(folder) / "termination-log"
+        log.touch()
+        Outcome.of(integrity_error(changes)).report(log)
+        return log.read_text()
 
 
 def ended(*changes: TopicChange, life: Life = "Failed", **spec: Any) -> World:
@@ -76,6 +80,33 @@ def test_a_verdict_stands_until_the_streams_accept_it(change: TopicChange) -> No
     assert not verdict.stands(streams("orders", orders=NEW))
     assert not verdict.stands(streams("payments"))
     assert TopicVerdict("words that a later release writes", ()).stands({})
+
+
+def test_a_list_without_room_for_all_topics_is_not_the_whole() -> None:
+    # Given more changed topics than a termination message takes
+    changes = [replace(RECREATED, topic=f"orders-{number:02}") for number in range(40)]
+    text = message(*changes)
+    assert len(text.encode()) <= 4096
+
+    # Then it has whole changes, and the number of the others with a command
+    verdict = TopicVerdict.parse(text)
+    assert verdict is not None
+    assert len(verdict.changed) > 5 and len(verdict.changed) + verdict.more == 40
+    command = "`python -m dynamic_kafka.app plan app.yaml`"
+    assert verdict.text.endswith(f"; {verdict.more} more topics: {command} lists all, and so does the driver's log")
+
+    # And streams that accept all listed topics do not start the application
+    pins = {change.topic: NEW for change in changes[: len(verdict.changed)]}
+    topics = [change.topic for change in changes]
+    accepted = {"orders": {"clusters": {"east": {"topics": topics, "topicIds": pins}}}}
+    assert verdict.stands(accepted)
+    assert not replace(verdict, more=0).stands(accepted)
+
+
+def test_the_condition_shows_a_long_list_and_the_command() -> None:
+    world = ended(*(replace(RECREATED, topic=f"orders-{number:02}") for number in range(40)))
+    assert "more topics: `python -m dynamic_kafka.app plan app.yaml` lists all" in world.message("Stalled")
+    assert "kubectl patch sparkapplication.sparkoperator.k8s.io app --type merge" in world.message("Stalled")
 
 
 # -- the conditions ----------------------------------------------------------------------------------------------------
