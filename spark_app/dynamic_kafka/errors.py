@@ -17,9 +17,10 @@
     ├── DataLossError                  records that should have been read are gone
     ├── TopicIntegrityError            a topic that is checked was deleted or re-created; ends the query for good
     ├── RecordEvaluationError          a user's record evaluator or deserialiser fails for a record
+    ├── RecordDecodingError            the value of a record is malformed, and `mode` is `failfast`
     ├── GroupInUseError                another query commits to this consumer group
     ├── DriverReplacedError            another driver has started on this checkpoint since
-    ├── DeadLetterError                records that a deserialiser refuses cannot be written to their topic
+    ├── DeadLetterError                records that are refused cannot be written to their topic
     ├── MissingInternalTopicError      an internal topic of the application is missing, or was re-created
     ├── MisconfiguredInternalTopicError  internal topics differ from their declarations; names each deviation
     └── ClusterError                   a Kafka cluster failed; names the cluster
@@ -118,6 +119,10 @@ class RecordEvaluationError(DynamicKafkaError):
     """A record evaluator or deserialiser of the user's fails for a record, or does not give one answer for it."""
 
 
+class RecordDecodingError(DynamicKafkaError):
+    """The value of a record is malformed, and `mode` is `failfast`."""
+
+
 class TopicIntegrityError(DynamicKafkaError):
     """A topic is missing or was re-created, and metadata pins its id or `topicIntegrityCheck` is set.
 
@@ -137,7 +142,7 @@ class DriverReplacedError(DynamicKafkaError):
 
 
 class DeadLetterError(DynamicKafkaError):
-    """Records that a deserialiser refuses cannot be written to the dead-letter topic, so their batch fails."""
+    """Records that are refused cannot be written to the dead-letter topic, so their batch fails."""
 
 
 class MissingInternalTopicError(DynamicKafkaError):

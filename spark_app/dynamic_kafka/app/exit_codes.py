@@ -63,6 +63,7 @@ CODES: Mapping[type[DynamicKafkaError], ExitCode] = {
     errors.DataLossError: ExitCode.REFUSED,
     errors.TopicIntegrityError: ExitCode.TOPIC_INTEGRITY,
     errors.RecordEvaluationError: ExitCode.QUERY,
+    errors.RecordDecodingError: ExitCode.QUERY,
     errors.GroupInUseError: ExitCode.GROUP_IN_USE,
     errors.DriverReplacedError: ExitCode.REFUSED,
     errors.DeadLetterError: ExitCode.CLUSTER,

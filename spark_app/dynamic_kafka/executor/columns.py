@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    DataType,
     IntegerType,
     LongType,
     StringType,
@@ -20,11 +21,15 @@ from pyspark.sql.types import (
 HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 
 
-def spark_schema(include_headers: bool) -> StructType:
-    """Return the schema for Spark: the columns of Spark's Kafka source in its order, then cluster and stream."""
+def spark_schema(include_headers: bool, value: DataType | None = None) -> StructType:
+    """Return the schema for Spark: the columns of Spark's Kafka source in its order, then cluster and stream.
+
+    Args:
+        value: the type of decoded values; None if they stay bytes.
+    """
     fields = [
         StructField("key", BinaryType()),
-        StructField("value", BinaryType()),
+        StructField("value", value or BinaryType()),
         StructField("topic", StringType()),
         StructField("partition", IntegerType()),
         StructField("offset", LongType()),

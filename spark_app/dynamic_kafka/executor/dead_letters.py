@@ -1,4 +1,4 @@
-"""Write the records of a range that the deserialiser refuses to the dead-letter topic. Runs on executors.
+"""Write the records of a range that are refused to the dead-letter topic. Runs on executors.
 
 The records are durable before the rows around them are emitted, so a batch that Spark commits has lost none. A repeated
 task writes them again under the same keys, and compaction keeps one of each.
@@ -51,11 +51,11 @@ class DeadLetters:
         except ClusterError as error:
             # Without the code of the cluster's error: that would be taken for one of the cluster that is read.
             raise DeadLetterError(
-                f"{records} of {self._task.part} that recordDeserializer refuses cannot be written to the dead-letter"
+                f"{records} of {self._task.part} that are refused cannot be written to the dead-letter"
                 f" topic {topic!r} on {cluster}, so the batch is not committed: {error.message}"
             ) from None
         STATISTICS.add(self._task.part.split.cluster, ClientCounts(dead_letters=len(refused)))
-        log.warning("recordDeserializer refuses %s of %s, now in topic %s", records, self._task.part, topic)
+        log.warning("%s refused in %s, now in topic %s", records, self._task.part, topic)
 
     def close(self) -> None:
         """Close the connection in the background."""

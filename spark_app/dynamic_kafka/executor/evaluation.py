@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dynamic_kafka.errors import OptionError
+from dynamic_kafka.executor.decoding.typed_rows import ValueFormat
 from dynamic_kafka.executor.evaluators import DESERIALIZER, EVALUATOR, Evaluator, RecordEvaluator
 from dynamic_kafka.options import NamedOptions, SourceOptions
 from dynamic_kafka.options.checks import check_evaluator_name
@@ -33,15 +34,18 @@ class UserCode(NamedTuple):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The evaluator and the deserialiser of a source."""
+    """The evaluator and the deserialiser of a source, and the format of its values."""
 
     evaluator: UserCode | None
     deserializer: UserCode | None
     options: NamedOptions = field(repr=False)
+    values: ValueFormat | None = None
 
     @classmethod
     def of(cls, options: SourceOptions, registered: Mapping[str, bytes]) -> Evaluation | None:
-        """Return what the options name; None without an evaluator, and without a deserialiser that may refuse records.
+        """Return what the options name; None if rows are only read.
+
+        A deserialiser alone counts if it may refuse records.
 
         Args:
             registered: pickles by name (`pickled`).
@@ -50,7 +54,8 @@ class Evaluation:
             OptionError: there is no such evaluator or deserialiser, or it cannot be made.
         """
         name, deserializer = options.record_evaluator, options.record_deserializer
-        if name is None and options.dead_letters is None:
+        values = ValueFormat.of(options)
+        if name is None and options.dead_letters is None and values is None:
             return None
         if name is not None and not is_import_path(name) and name not in registered:
             known = f"; it was given {first_few(registered)}" if registered else ""
@@ -60,7 +65,7 @@ class Evaluation:
             )
         made = UserCode(deserializer, registered.get(deserializer)) if deserializer is not None else None
         evaluator = UserCode(name, registered.get(name)) if name is not None else None
-        found = cls(evaluator, made, options.raw)
+        found = cls(evaluator, made, options.raw, values)
         found.load()
         return found
 
@@ -70,7 +75,7 @@ class Evaluation:
         Raises:
             OptionError: it cannot be imported or made.
         """
-        return _load(self.evaluator, self.deserializer, tuple(sorted(self.options.items())))
+        return _load(self.evaluator, self.deserializer, self.values, tuple(sorted(self.options.items())))
 
 
 def pickled(evaluators: Mapping[str, object]) -> dict[str, bytes]:
@@ -121,14 +126,19 @@ def _pickled(name: str, found: object) -> bytes:
 
 
 @functools.lru_cache(maxsize=16)
-def _load(evaluator: UserCode | None, deserializer: UserCode | None, options: tuple[tuple[str, str], ...]) -> Evaluator:
+def _load(
+    evaluator: UserCode | None,
+    deserializer: UserCode | None,
+    values: ValueFormat | None,
+    options: tuple[tuple[str, str], ...],
+) -> Evaluator:
     given = NamedOptions(dict(options))
     found = _made(evaluator, given, EVALUATOR) if evaluator is not None else None
     name = evaluator.name if evaluator is not None else ""
     mask = getattr(found, "end_of_stream_mask", None)
     is_end = None if mask is not None else getattr(found, "is_end_of_stream", found)
     if deserializer is None:
-        return Evaluator(name, "", is_end, mask, None)
+        return Evaluator(name, "", is_end, mask, None, values.load() if values is not None else None)
     if mask is not None:
         raise OptionError(
             f"recordEvaluator {name} decides about batches of rows, which recordDeserializer does not turn"

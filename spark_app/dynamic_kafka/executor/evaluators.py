@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dynamic_kafka.errors import RecordEvaluationError
+from dynamic_kafka.executor.decoding.typed_rows import ValueDecoding
 from dynamic_kafka.executor.rows import Record, Rows, UnreadableHeadersError
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.user_code import error_text
@@ -56,6 +57,7 @@ class Evaluator:
         is_end: answers for one record; None if `mask` answers for a batch, or if no record ends a split.
         mask: answers for a batch of rows.
         deserialize: makes of a record what `is_end` gets.
+        values: decodes the values before that; None if they stay bytes.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Evaluator:
     is_end: Callable[[Any], Any] | None
     mask: Callable[[pa.RecordBatch], Any] | None
     deserialize: Callable[[Record], Any] | None
+    values: ValueDecoding | None = None
 
     @property
     def ends_splits(self) -> bool:
@@ -92,6 +95,8 @@ class Evaluator:
         Raises:
             RecordEvaluationError: the evaluator or the deserialiser fails.
         """
+        if not len(rows) or not (self.ends_splits or self.deserialize):
+            return None
         if self.mask is not None:
             return self._first_of_mask(batch, split)
         return next((at for at in range(len(rows)) if self._ends(rows, at, split, refused)), None)
@@ -157,3 +162,8 @@ def _record(rows: Rows, at: int, split: Split) -> Record:
             f"the record evaluator cannot get {_where(rows, at, split)}: the key of one of its headers is not UTF-8."
             " Define end_of_stream_mask, which sees no headers with includeHeaders=false"
         ) from error
+    except (ValueError, OverflowError) as error:  # a year that Python's dates do not have
+        raise RecordEvaluationError(
+            f"the record evaluator cannot get {_where(rows, at, split)}: {error}. Define end_of_stream_mask, which gets"
+            " Arrow's dates and timestamps"
+        ) from None

@@ -15,6 +15,7 @@ topic: 3 comes after the last look at the topic's id. Decision 025 has the reaso
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -22,14 +23,18 @@ import pyarrow as pa
 
 from dynamic_kafka.errors import OptionError, RecordEvaluationError
 from dynamic_kafka.executor.dead_letters import DeadLetters
+from dynamic_kafka.executor.decoding.typed_rows import ValueDecoding
 from dynamic_kafka.executor.evaluation import Evaluation
 from dynamic_kafka.executor.evaluators import Evaluator
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.executor.rows import Rows
+from dynamic_kafka.wording import counted
+
+log = logging.getLogger(__name__)
 
 
 class StopSearch:
-    """The search for the stop record in one range, and for records that the deserialiser refuses.
+    """The search for the stop record in one range, and for records that are refused: malformed, or by a deserialiser.
 
     Attributes:
         found: the offset of the stop record, None before it is found.
@@ -41,14 +46,16 @@ class StopSearch:
         self.found: int | None = None
 
     def batches(self, fetched: Iterable[Rows], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yield the records before the stop record, in batches, without those that are dead letters.
+        """Yield the records before the stop record, in batches, without those that are refused.
 
-        Raises as `Evaluator.first_end` and `DeadLetters.write`.
+        Raises as `Evaluator.first_end`, `DeadLetters.write` and `_refuse`.
         """
-        split = self._task.part.split
+        split, values = self._task.part.split, self._evaluator.values
         try:
-            for rows in fetched:
-                batch = rows.batch(schema)
+            for fetched_rows in fetched:
+                batch = fetched_rows.batch(schema)
+                rows, malformed = (fetched_rows, []) if values is None else values.decode(fetched_rows, batch)
+                batch = batch if values is None else rows.batch(schema)
                 refused: dict[int, str] | None = None if self._dead_letters is None else {}
                 end = self._evaluator.first_end(rows, batch, split, refused)
                 if end is not None:
@@ -57,7 +64,9 @@ class StopSearch:
                 if self._dead_letters is not None and refused:
                     self._dead_letters.write(rows, refused)
                     batch = batch.filter(pa.array([at not in refused for at in range(len(batch))]))
-                del rows  # or they would stay in memory while the next ones are fetched
+                if values is not None and malformed:
+                    self._refuse(values, fetched_rows, malformed)
+                del rows, fetched_rows  # or they would stay in memory while the next ones are fetched
                 if len(batch):
                     yield batch
                 if end is not None:
@@ -65,6 +74,23 @@ class StopSearch:
         finally:
             if self._dead_letters is not None:
                 self._dead_letters.close()
+
+    def _refuse(self, values: ValueDecoding, rows: Rows, malformed: list[int]) -> None:
+        """Treat malformed records as the mode says. Those behind the stop record are not read.
+
+        Raises:
+            RecordDecodingError: the mode is `failfast`.
+        """
+        before = [at for at in malformed if self.found is None or rows.offset(at) < self.found]
+        if not before:
+            return
+        if self._dead_letters is not None:
+            self._dead_letters.write(rows, {at: values.cause(rows, at) for at in before})
+        elif values.mode == "failfast":
+            raise values.error(rows, before[0], self._task.part.split)
+        else:
+            dropped = counted(len(before), "malformed record", are=True)
+            log.warning("%s left out of %s (mode=dropmalformed)", dropped, self._task.part)
 
     def settle(self) -> None:
         """Make durable what was found. The caller emits the last rows of the range only after that.
@@ -92,7 +118,7 @@ class StopSearch:
 def begin(task: ReadTask, evaluation: Evaluation | None) -> tuple[ReadTask, Evaluator | None]:
     """Return the range to read, and the evaluator; None if it has nothing to do.
 
-    If the stop record is known, nothing is evaluated, and the deserialiser alone goes on to refuse records.
+    If the stop record is known, nothing is evaluated. Values are still decoded, and records are still refused.
 
     Raises:
         OptionError: executors cannot load the evaluator; or as `BatchReports.stop_record`.
@@ -106,10 +132,10 @@ def begin(task: ReadTask, evaluation: Evaluation | None) -> tuple[ReadTask, Eval
         if known is not None:
             end = max(task.part.start, min(known, task.part.end))
             task, decided = replace(task, part=replace(task.part, end=end)), True
-    if decided and task.dead_letters is None:
+    if decided and task.dead_letters is None and evaluation.values is None:
         return task, None
     try:
         evaluator = evaluation.load()
-        return task, replace(evaluator, is_end=None) if decided else evaluator
+        return task, replace(evaluator, is_end=None, mask=None) if decided else evaluator
     except OptionError as error:
         raise OptionError(f"{error}. Executors need it, too: add its module to spark.submit.pyFiles") from error

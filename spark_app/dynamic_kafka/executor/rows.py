@@ -6,7 +6,7 @@ Runs on executors. A reader implements `Rows`; nothing else has to know the form
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ class Record:
     """One record as Kafka has it: what a record evaluator gets without a deserialiser, and what a deserialiser gets.
 
     Attributes:
+        value: with `value.format` a dictionary of the schema's fields, else bytes.
         timestamp: milliseconds since the epoch; -1 if the record has none.
         cluster: the user's id of the cluster.
         stream: the id of the stream.
@@ -25,7 +26,7 @@ class Record:
     """
 
     key: bytes | None
-    value: bytes | None
+    value: Any
     topic: str
     partition: int
     offset: int

@@ -6,12 +6,14 @@ Each check gets the text of the option and the phrase that names the option in a
 from __future__ import annotations
 
 import re
+from zoneinfo import ZoneInfo, available_timezones
 
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.metadata.names import check_cluster_id
 from dynamic_kafka.metadata.revision import AwaitedRevision
 from dynamic_kafka.metadata.server_list import check_server_list
 from dynamic_kafka.user_code import is_import_path
+from dynamic_kafka.wording import did_you_mean
 
 _REGISTERED_NAME = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 """A name that `register(spark, evaluators={name: function})` takes."""
@@ -43,6 +45,17 @@ def check_report_address(text: str, where: str) -> None:
     """Refuse anything but `host:port/key`."""
     if not re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[\w.-]+):\d{1,5}/\w+", text):
         raise OptionError(f"{where} is '{text}'; it must be host:port/key")
+
+
+def check_time_zone(text: str, where: str) -> None:
+    """Refuse anything but the name of a zone, or an offset."""
+    try:
+        known = re.fullmatch(r"[+-](0\d|1[0-7]):[0-5]\d", text) is not None or ZoneInfo(text).key == text
+    except (KeyError, ValueError, OSError):  # unknown, or the name of a folder
+        known = False
+    if not known:
+        near = did_you_mean(text, available_timezones())
+        raise OptionError(f"{where} is '{text}'; it must be a zone such as Europe/Berlin, or an offset as +01:00{near}")
 
 
 def check_revision(text: str, where: str) -> None:

@@ -14,12 +14,14 @@ from dynamic_kafka.options.internal_topic_definitions import InternalTopicOption
 from dynamic_kafka.options.metadata_definitions import MetadataOptions, StreamOptions
 from dynamic_kafka.options.option import Option, declared_options
 from dynamic_kafka.options.secret_definitions import SecretOptions
+from dynamic_kafka.options.value_definitions import ValueOptions
 
 SECTIONS: Mapping[str, type] = {
     "Which streams": StreamOptions,
     "Metadata": MetadataOptions,
     "Where reading starts and stops": OffsetOptions,
     "Reading, rates, commits": ReadingOptions,
+    "Typed values": ValueOptions,
     "Ending by a record": EvaluationOptions,
     "Failures and state": FailureOptions,
     "Topic integrity": IntegrityOptions,

@@ -23,13 +23,15 @@ class InternalTopicOptions:
         aliases=("internal.topics.setup",),
         streaming_only=True,
     )
-    refused_records: Literal["failfast", "deadletter"] = option(
+    refused_records: Literal["failfast", "permissive", "dropmalformed", "deadletter"] = option(
         "mode",
         "word",
-        "The treatment of a record for which `recordDeserializer` raises an exception: `failfast` fails the batch;"
-        " `deadletter` writes the record to the [dead-letter topic](internal-topics.md#dead-letters) and reads on.",
+        "The treatment of a record for which `recordDeserializer` raises an exception, or whose value is malformed with"
+        " `value.format`: `failfast` fails the batch; `deadletter` writes the record to the"
+        " [dead-letter topic](internal-topics.md#dead-letters) and reads on. With `value.format` also `permissive`,"
+        " which keeps the row and the fields that can be read, and `dropmalformed`, which leaves the row out.",
         default="failfast",
-        words=("failfast", "deadletter"),
+        words=("failfast", "permissive", "dropmalformed", "deadletter"),
     )
     dead_letters: DeadLetterTopic | None = combined_from(
         Option(

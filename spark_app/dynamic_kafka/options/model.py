@@ -17,6 +17,7 @@ from dynamic_kafka.options.integrity_definitions import IntegrityOptions
 from dynamic_kafka.options.internal_topic_definitions import InternalTopicOptions
 from dynamic_kafka.options.metadata_definitions import MetadataOptions, StreamOptions
 from dynamic_kafka.options.secret_definitions import SecretOptions
+from dynamic_kafka.options.value_definitions import ValueOptions
 from dynamic_kafka.options.values import Mode, NamedOptions, PerCluster, SingleCluster
 
 
@@ -26,6 +27,7 @@ class SourceOptions(
     MetadataOptions,
     OffsetOptions,
     ReadingOptions,
+    ValueOptions,
     EvaluationOptions,
     FailureOptions,
     IntegrityOptions,

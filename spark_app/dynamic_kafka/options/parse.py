@@ -22,6 +22,7 @@ from dynamic_kafka.options.own_topics import DeadLetterTopic, OwnTopics, parse_d
 from dynamic_kafka.options.recognition import GivenOptions, recognise
 from dynamic_kafka.options.secrets import check_references
 from dynamic_kafka.options.subscription import parse_subscription
+from dynamic_kafka.options.value_schema import parse_value_schema
 from dynamic_kafka.options.values import Mode, NamedOptions
 
 _MILLISECONDS = re.compile(r"\bms\b|timeoutms", re.IGNORECASE)
@@ -58,6 +59,7 @@ def parse_options(options: Mapping[str, str], *, mode: Mode) -> SourceOptions:
     _check_rates(given, fields["min_offsets_per_trigger"], fields["max_offsets_per_trigger"])
     state_location = fields["state_location"]
     _check_failure_policy(fields["cluster_failure_policy"], state_location)
+    warnings += _check_values(given, fields)
     warnings += _check_evaluator(given, fields["refused_records"])
     dead_letters = _dead_letters(given, fields["refused_records"], warnings)
     fields["pending_removed_ranges"] = _pending_removed_ranges(fields["pending_removed_ranges"], state_location)
@@ -139,6 +141,32 @@ def _check_failure_policy(policy: str, state_location: str | None) -> None:
         raise OptionError(f"clusterFailurePolicy=stall {_NEEDS_STATE}")
 
 
+def _check_values(given: GivenOptions, fields: Mapping[str, Any]) -> list[str]:
+    """Refuse what does not go with typed values; return warnings about options that need these."""
+    schema, corrupt, mode = fields["value_schema"], fields["corrupt_column"], fields["refused_records"]
+    if not given.has("value.format"):
+        if schema is not None:
+            raise OptionError("option 'value.schema' needs 'value.format', such as json")
+        if mode in ("permissive", "dropmalformed"):
+            raise OptionError(f"mode={mode} needs 'value.format': without it, values are bytes, and none is malformed")
+        lonely = [name for name in ("columnNameOfCorruptRecord", "timeZone") if given.has(name)]
+        return [f"option '{name}' has no effect without 'value.format'" for name in lonely]
+    if schema is None:
+        raise OptionError("option 'value.format' needs 'value.schema', the schema of the values")
+    if given.has("recordDeserializer"):
+        raise OptionError(
+            "option 'recordDeserializer' does not go with 'value.format': the record evaluator gets the decoded value"
+            " then; take one of them out"
+        )
+    kinds = {field["name"]: field["type"] for field in parse_value_schema(schema, "")["fields"]}
+    if kinds.get(corrupt, "string") != "string" or kinds.keys() == {corrupt}:
+        raise OptionError(
+            f"option 'value.schema': the field {corrupt!r} gets the text of malformed values, so it must be of type"
+            " STRING, and not the only field; columnNameOfCorruptRecord names another one"
+        )
+    return []
+
+
 def _check_evaluator(given: GivenOptions, refused_records: str) -> list[str]:
     """Refuse what does not go with a record evaluator; return a warning about a deserialiser without effect."""
     if not given.has("recordEvaluator"):
@@ -159,12 +187,14 @@ def _dead_letters(given: GivenOptions, refused_records: str, warnings: list[str]
     """Return the dead-letter topic, if one is used. Raises OptionError if something is missing."""
     text = given.text("deadLetters")
     found = parse_dead_letters(text, given.where("deadLetters")) if text is not None else None
-    if refused_records == "failfast":
+    if refused_records != "deadletter":
         if found is not None:
             warnings.append("option 'deadLetters' has no effect without mode=deadletter")
         return None
-    if not given.has("recordDeserializer"):
-        raise OptionError("mode=deadletter needs 'recordDeserializer', which decides about each record")
+    if not given.has("recordDeserializer") and not given.has("value.format"):
+        raise OptionError(
+            "mode=deadletter needs 'recordDeserializer', which decides about each record, or 'value.format'"
+        )
     if found is None:
         raise OptionError(
             "mode=deadletter needs a dead-letter topic: set 'deadLetters', in app.yaml `deadLetters` under"

@@ -73,6 +73,11 @@ def parse_value_schema(text: str, where: str) -> Wire:
         ) from None
 
 
+def check_value_schema(text: str, where: str) -> None:
+    """Refuse a text that is no schema."""
+    parse_value_schema(text, where)
+
+
 class _Wrong(Exception):
     """The schema is wrong; the text says how."""
 
@@ -200,8 +205,9 @@ def _checked(wire: Any, depth: int) -> Any:
         return wire
     kinds: Mapping[str, Callable[[], Wire]] = {
         "struct": lambda: _checked_struct(wire, depth),
-        "array": lambda: {"type": "array", "elementType": _checked(wire.get("elementType"), depth + 1)}
-        | {"containsNull": True},
+        "array": lambda: (
+            {"type": "array", "elementType": _checked(wire.get("elementType"), depth + 1)} | {"containsNull": True}
+        ),
         "map": lambda: _map(_checked(wire.get("keyType"), depth + 1), _checked(wire.get("valueType"), depth + 1)),
     }
     kind = wire.get("type") if isinstance(wire, dict) else None

@@ -41,6 +41,8 @@ class DynamicKafkaDataSource(DataSource):
     def schema(self) -> StructType:
         """Return the columns of Spark's Kafka source, then `kafka_cluster` and `kafka_stream`.
 
+        With `value.format`, the column `value` is a struct.
+
         Spark calls this in `load()`. Checking the options here reports an error before the query starts, and before
         the options can appear in a plan.
 
@@ -48,8 +50,9 @@ class DynamicKafkaDataSource(DataSource):
             OptionError: an option is wrong for streams and batches alike.
         """
         options = _checked(dict(self.options), "streaming")
-        Evaluation.of(options, self.evaluators)
-        return spark_schema(options.include_headers)
+        evaluation = Evaluation.of(options, self.evaluators)
+        values = evaluation.values if evaluation is not None else None
+        return spark_schema(options.include_headers, values.type if values is not None else None)
 
     @WithoutFrames()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:

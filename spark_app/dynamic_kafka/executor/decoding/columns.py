@@ -7,7 +7,7 @@ Leaves may still be texts, which are read here, many at once where that is possi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timezone, tzinfo
+from datetime import UTC, tzinfo
 from decimal import Decimal
 from itertools import accumulate, chain
 from operator import attrgetter
@@ -36,7 +36,12 @@ _SCALARS: Mapping[type, pa.DataType] = {
     spark.TimestampNTZType: pa.timestamp("us"),
 }
 _READ_LATER = {
-    spark.BinaryType, spark.DateType, spark.DecimalType, spark.FloatType, spark.TimestampNTZType, spark.TimestampType
+    spark.BinaryType,
+    spark.DateType,
+    spark.DecimalType,
+    spark.FloatType,
+    spark.TimestampNTZType,
+    spark.TimestampType,
 }
 """The types whose values may still be texts, or numbers of 64 bits."""
 _DATES = r"^\d{4}-\d\d-\d\d$"
@@ -87,33 +92,39 @@ class Columns:
             keys = pa.array(list(chain.from_iterable(maps)), pa.string())
             items = self.array(kind.valueType, list(chain.from_iterable(each.values() for each in maps)))
             return pa.MapArray.from_arrays(_offsets(values), keys, items, type=arrow_type(kind))
-        if isinstance(kind, spark.DecimalType):
-            return pa.array([_decimal(each, kind) for each in values], arrow_type(kind))
-        if isinstance(kind, spark.FloatType):
-            return _floats(values)
-        if isinstance(kind, spark.BinaryType):
-            return pa.array([_binary(each) for each in values], pa.binary())
-        if isinstance(kind, (spark.DateType, spark.TimestampNTZType, spark.TimestampType)):
-            return self._times(kind, values)
-        return pa.array(values, arrow_type(kind))
+        return self._leaves(kind, values)
 
     def is_sure(self, kind: spark.DataType, value: Any) -> bool:
         """Return whether `array` takes a value. This looks at one record, so no answer depends on its neighbours."""
         if value is None:
             return True
         if isinstance(kind, spark.StructType):
-            return all(self.is_sure(each.dataType, getattr(value, f"f{at}")) for at, each in enumerate(kind.fields))
-        if isinstance(kind, spark.ArrayType):
-            return all(self.is_sure(kind.elementType, each) for each in value)
-        if isinstance(kind, spark.MapType):
-            return all(self.is_sure(kind.valueType, each) for each in value.values())
-        if type(kind) not in _READ_LATER:
-            return True
+            parts = [(each.dataType, getattr(value, f"f{at}")) for at, each in enumerate(kind.fields)]
+        elif isinstance(kind, spark.ArrayType):
+            parts = [(kind.elementType, each) for each in value]
+        elif isinstance(kind, spark.MapType):
+            parts = [(kind.valueType, each) for each in value.values()]
+        else:
+            return type(kind) not in _READ_LATER or self._takes(kind, value)
+        return all(self.is_sure(*part) for part in parts)
+
+    def _takes(self, kind: spark.DataType, value: Any) -> bool:
         try:
-            self.array(kind, [value])
+            self._leaves(kind, [value])
         except UnsureError:
             return False
         return True
+
+    def _leaves(self, kind: spark.DataType, values: Sequence[Any]) -> pa.Array:
+        if isinstance(kind, (spark.DateType, spark.TimestampNTZType, spark.TimestampType)):
+            return self._times(kind, values)
+        if isinstance(kind, spark.FloatType):
+            return _floats(values)
+        if isinstance(kind, spark.DecimalType):
+            values = [_decimal(each, kind) for each in values]
+        elif isinstance(kind, spark.BinaryType):
+            values = [_binary(each) for each in values]
+        return pa.array(values, arrow_type(kind))
 
     def _structs(self, kind: spark.StructType, values: Sequence[Any]) -> pa.Array:
         missing = None
@@ -135,7 +146,7 @@ class Columns:
         first = next((each for each in values if isinstance(each, str)), "")
         if first.endswith("Z"):
             form, fast = _TIMES + "Z$", stored
-        elif self._zone is timezone.utc and first[-6:-5] not in ("+", "-"):
+        elif self._zone is UTC and first[-6:-5] not in ("+", "-"):
             form, fast = _TIMES + "$", pa.timestamp("us")
         else:
             form, fast = _TIMES + r"[+-](0\d|1[0-7]):[0-5]\d$", stored
@@ -181,7 +192,7 @@ def _floats(values: Sequence[Any]) -> pa.Array:
     whole = pa.array(values, pa.float64())
     found = whole.cast(pa.float32(), safe=False)
     rounded = whole.filter(pc.not_equal(found.cast(pa.float64()), whole))
-    if any(is_between_floats(each) for each in rounded.to_pylist() if each == each):
+    if any(is_between_floats(each) for each in rounded.to_pylist()):
         raise UnsureError
     return found
 

@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import types as spark
 
 from dynamic_kafka.executor.decoding.json_scalars import MISFIT, Scalar, scalar_of, without_surrogates
-from dynamic_kafka.executor.decoding.json_text import JsonReader, NoJson, Opening, Text, Token
+from dynamic_kafka.executor.decoding.json_text import JsonReader, NoJsonError, Opening, Text, Token
 
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 Converter = Callable[[JsonReader, Token], Any]
@@ -48,7 +48,7 @@ class ExactDecoder:
             if not isinstance(token, Opening) or token != "{":
                 return self._nothing(), "it is no JSON object"
             return self._convert(reader, token), reader.misfit
-        except NoJson as wrong:
+        except NoJsonError as wrong:
             return self._nothing(), f"it is no JSON: {wrong}"
 
     def _converter(self, kind: spark.DataType) -> Converter:

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable, Mapping
 from datetime import tzinfo
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_UP, Context, Decimal, InvalidOperation
-from math import inf, nextafter
+from math import inf, isfinite, nextafter
 from typing import Any
 
 from pyspark.sql import types as spark
@@ -76,7 +76,7 @@ def _double(token: Token) -> Any:
 def _float(token: Token) -> Any:
     """Return the nearest number of 32 bits. By way of 64 bits, the second rounding may go the wrong way."""
     number = _double(token)
-    if number is MISFIT or number != number or number in (inf, -inf):
+    if number is MISFIT or not isfinite(number):
         return number
     if isinstance(token, Number) and is_between_floats(number):
         exact = Decimal(token.text)
@@ -89,7 +89,9 @@ def _float(token: Token) -> Any:
 
 
 def is_between_floats(number: float) -> bool:
-    """Return whether a finite number may be half-way between two numbers of 32 bits."""
+    """Return whether a number may be half-way between two numbers of 32 bits."""
+    if not isfinite(number):
+        return False
     return 0 < abs(number) < 2.0**-126 or struct.unpack("<Q", struct.pack("<d", number))[0] & 0x1FFFFFFF == 0x10000000
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from decimal import Decimal
-from math import inf, nan
+from math import inf, isfinite, isnan, nan
 from typing import Any, NamedTuple
 
 _BLANKS = re.compile(r"[ \t\r\n]*")
@@ -34,11 +34,13 @@ _WRITTEN = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f
 
 
 class Number(NamedTuple):
+    """A number as written, and whether it has neither fraction nor exponent."""
+
     text: str
     whole: bool
 
 
-class NoJson(Exception):
+class NoJsonError(Exception):
     """The text is no JSON; the message says why."""
 
 
@@ -148,10 +150,10 @@ class JsonReader:
                 self._expect(":")
             token = self.token()
 
-    def wrong(self, wanted: str) -> NoJson:
+    def wrong(self, wanted: str) -> NoJsonError:
         self.skip_blanks()
         there = "its end" if self.at >= len(self.text) else f"character {self.at + 1}"
-        return NoJson(f"{wanted} is missing at {there}")
+        return NoJsonError(f"{wanted} is missing at {there}")
 
     def _next(self, sign: str) -> bool:
         self.skip_blanks()
@@ -177,7 +179,7 @@ class JsonReader:
             if sign == quote:
                 break
             if sign != "\\":
-                raise NoJson("a string does not end" if not sign else "a string has a control character")
+                raise NoJsonError("a string does not end" if not sign else "a string has a control character")
             parts.append(self._escaped())
         return "".join(parts) if len(parts) == 1 else _PAIR.sub(_joined, "".join(parts))
 
@@ -187,11 +189,11 @@ class JsonReader:
         if sign == "u":
             digits = _HEX.match(self.text, self.at)
             if digits is None:
-                raise NoJson("an escape has no four hexadecimal digits")
+                raise NoJsonError("an escape has no four hexadecimal digits")
             self.at += 4
             return chr(int(digits[0], 16))
         if sign not in _ESCAPES:
-            raise NoJson("a string has an unknown escape")
+            raise NoJsonError("a string has an unknown escape")
         return _ESCAPES[sign]
 
 
@@ -213,8 +215,8 @@ def _written(token: Token) -> str:
 
 def _java(number: float) -> str:
     """Return a number as Java's `Double.toString` writes it; one that is not finite in quotes, as Spark does."""
-    if number != number or number in (inf, -inf):
-        return '"NaN"' if number != number else '"Infinity"' if number > 0 else '"-Infinity"'
+    if not isfinite(number):
+        return '"NaN"' if isnan(number) else '"Infinity"' if number > 0 else '"-Infinity"'
     sign, digits, exponent = Decimal(repr(number)).as_tuple()
     point = len(digits) + int(exponent) if number else 1  # the place of the point in the digits
     text = "".join(map(str, digits)).rstrip("0") or "0"

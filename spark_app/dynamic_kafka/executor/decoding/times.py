@@ -1,15 +1,15 @@
 """Dates and timestamps of JSON texts, read as Spark's `from_json` reads them without a format. Runs on executors.
 
-The forms are those of Spark's cast of a text: `2026-11-01`, `2026-11-01T10:00:00.5Z`, `2026-11-1 1:00 Europe/Berlin` and
-the like. A result is a number, as Arrow has it: days or microseconds since the epoch. Python's `datetime` would not do,
-since it has no year 0 and none beyond 9999.
+The forms are those of Spark's cast of a text, such as `2026-11-01`, `2026-11-01T10:00:00.5Z` and `2026-11-1 1:00`. A
+result is a number, as Arrow has it: days or microseconds since the epoch. Python's `datetime` would not do, since it has
+no year 0 and none beyond 9999.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from datetime import datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
 _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
@@ -20,7 +20,8 @@ _BLANKS = "".join(map(chr, range(0x21))) + "\x7f"
 
 _DATE = re.compile(r"([+-]?)(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
 _TIMESTAMP = re.compile(
-    r"([+-]?)(\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?(\D.*)?)?)?)?)?)?",
+    r"([+-]?)(\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2})"
+    r"(?:[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?(\D.*)?)?)?)?)?)?",
     re.ASCII | re.DOTALL,
 )
 _DAYS_TEXT = re.compile(r"[+-]?\d+")
@@ -89,7 +90,7 @@ def zone_of(name: str) -> tzinfo | None:
     name = re.sub(r"([+-])(\d\d):(\d)$", r"\1\2:0\3", name, count=1, flags=re.ASCII)
     name = _SHORT_IDS.get(name, name)
     if name in ("Z", "UTC", "GMT", "UT"):
-        return timezone.utc
+        return UTC
     prefix = re.match(r"UTC|GMT|UT", name)
     found = _OFFSET.fullmatch(name[prefix.end() :] if prefix else name)
     if found is not None:
