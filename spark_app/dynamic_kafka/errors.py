@@ -230,7 +230,7 @@ _RAISED = re.compile(
 )
 """One of our errors in a traceback, up to the text that Python or Spark puts after it."""
 
-_MISSING = re.compile(r"No module named '((?:dynamic_kafka|confluent_kafka|pyarrow)\b[\w.]*)'")
+_MISSING = re.compile(r"No module named '((?:dynamic_kafka|confluent_kafka|pyarrow|msgspec)\b[\w.]*)'")
 _WORKERS = (
     "Spark's Python workers cannot import {}: they need this package with its extra `spark`. Set PYSPARK_PYTHON to a"
     " Python that has it, before Spark starts, for example with `export PYSPARK_PYTHON=$(which python)`"

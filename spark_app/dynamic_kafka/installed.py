@@ -10,6 +10,7 @@ _OF_EXTRA = {
     "pyspark": "pyspark",
     "confluent_kafka": "confluent-kafka",
     "pyarrow": "pyarrow",
+    "msgspec": "msgspec",
     "prometheus_client": "prometheus-client",
     "rich": "rich",
 }

@@ -234,4 +234,5 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
     """Yield the rows of one Arrow batch."""
     columns = (batch.column(name).to_pylist() for name in ("kafka_cluster", "topic", "partition", "offset", "value"))
     for cluster, topic, partition, offset, value in zip(*columns, strict=True):
-        yield Row(cluster, topic, partition, offset, value.decode())
+        text = value.decode() if isinstance(value, bytes) else json.dumps(value)
+        yield Row(cluster, topic, partition, offset, text)

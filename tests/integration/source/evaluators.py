@@ -63,3 +63,15 @@ def refuse_bad(record: Record) -> str:
 def is_end_of_text(value: Any) -> bool:
     """End a split at the text `END`."""
     return bool(value == END)
+
+
+def is_last(record: Record) -> bool:
+    """End a split at a decoded value whose `last` is true."""
+    return record.value is not None and record.value["last"] is True
+
+
+class LastMask(RecordEvaluator):
+    """The same for a batch."""
+
+    def end_of_stream_mask(self, batch: pa.RecordBatch) -> Any:
+        return pc.struct_field(batch.column("value"), "last")

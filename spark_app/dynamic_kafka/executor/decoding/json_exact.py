@@ -37,7 +37,7 @@ class ExactDecoder:
     def decode(self, value: bytes) -> tuple[Any, str | None]:
         """Return the struct of a record, and why it is malformed.
 
-        The struct is None for a blank text, which is not malformed. Of a malformed record it has the values that fit.
+        The struct is None for a blank text, which is not malformed. A malformed record keeps the values that fit.
         """
         reader = JsonReader(_text(value))
         try:

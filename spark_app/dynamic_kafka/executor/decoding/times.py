@@ -1,8 +1,8 @@
 """Dates and timestamps of JSON texts, read as Spark's `from_json` reads them without a format. Runs on executors.
 
 The forms are those of Spark's cast of a text, such as `2026-11-01`, `2026-11-01T10:00:00.5Z` and `2026-11-1 1:00`. A
-result is a number, as Arrow has it: days or microseconds since the epoch. Python's `datetime` would not do, since it has
-no year 0 and none beyond 9999.
+result is a number, as Arrow has it: days or microseconds since the epoch. Python's `datetime` would not do: it has no
+year 0, and none beyond 9999.
 """
 
 from __future__ import annotations
