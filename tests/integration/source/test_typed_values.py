@@ -23,7 +23,7 @@ MODULE = "tests.integration.source.evaluators"
 SCHEMA = "id INT, last BOOLEAN, _corrupt_record STRING"
 JSON = {"value.format": "json", "value.schema": SCHEMA}
 BAD = ('{"id": "x"}', "no json")
-CAUSES = ("`id` is no int", "it is no JSON object")
+CAUSES = ("`id` is no int", "it is no JSON: a value is missing at character 1")
 OPTIONS = {"streamIds": "orders", "startingOffsets": "earliest"}
 
 

@@ -137,6 +137,7 @@ class Loaded:
     """An evaluation with a record evaluator and a deserialiser."""
 
     evaluator = "mine"
+    values = None
 
     def load(self) -> Evaluator:
         return Evaluator("mine", "json", lambda _: True, None, lambda record: json.loads(record.value or b""))

@@ -29,6 +29,7 @@ class Loaded:
     """An evaluation that ends a split at one offset."""
 
     evaluator = "mine"
+    values = None
 
     def __init__(self, end: int | None) -> None:
         self.end, self.asked = end, 0

@@ -23,8 +23,8 @@ class Decoder(Protocol):
         """Decode values of Arrow's type `binary`, in their order. No bytes make it fail.
 
         Returns:
-            The decoded values; and for each whether it is malformed. A null stays null. Of a malformed value, the
-            fields that can be read have their values.
+            The decoded values; and for each whether it is malformed. A null stays null. A malformed value
+            keeps the fields that can be read.
         """
         ...
 
