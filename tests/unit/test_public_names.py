@@ -112,6 +112,7 @@ def test_the_errors_are_pinned() -> None:
         "IdentityError": "DynamicKafkaError",
         "PendingRangesError": "DynamicKafkaError",
         "DataLossError": "DynamicKafkaError",
+        "RecordDecodingError": "DynamicKafkaError",
         "RecordEvaluationError": "DynamicKafkaError",
         "TopicIntegrityError": "DynamicKafkaError",
         "GroupInUseError": "DynamicKafkaError",
