@@ -18,6 +18,7 @@ from kafkastream_operator.core import orphan, recovery
 from kafkastream_operator.core.conditions import subscription as conditions
 from kafkastream_operator.core.conditions.events import events_of, new_problems, unused_releases
 from kafkastream_operator.core.conditions.rollout import awaits_another, patch_refused
+from kafkastream_operator.core.contest import Contest, contest_over
 from kafkastream_operator.core.document import Document
 from kafkastream_operator.core.finished import last_finish
 from kafkastream_operator.core.last_failure import last_failure
@@ -58,26 +59,29 @@ def decide(view: View) -> Plan:
     content = next_document(view, resolved, previous, older, paused)
     if content.document is None:
         return _only_conditions(view, name, content.conditions)
+    contest = contest_over(view, content, older=older is not None)
     step = _step(view, content.document, paused)
+    if contest.held_until is not None and step.effect is not None:
+        step = Step(view.status.rollout, step.condition)  # a driver must not meet the other writer's document
     found = conditions.subscription_conditions(
         view,
         resolved,
-        content.conditions,
+        (*content.conditions, *(conditions.document_contested(name) if contest.is_contested else ())),
         step.condition,
         content.rendering,
         document=content.document,
         paused=paused,
     )
-    status = _status(view, content, content.document, step, found)
+    status = _status(view, content, content.document, step, found, contest=contest)
     after = None
     restart = {"restarted_at": stamp(view.now)} if step.restarted else {}
     if step.after is not None:
         after = status.model_copy(update={"rollout": step.after, **restart})
     elif step.restarted:
         status = status.model_copy(update=restart)
-    written = content.document if content.written else None
-    events = events_of(view, written, content.released, step, found)
-    moments = (step.again, until, orphan.deletion_time(view, status), conditions.next_deadline(view))
+    written = content.document if content.written and contest.held_until is None else None
+    events = events_of(view, written, content.released, step, found, contest=contest)
+    moments = (step.again, until, contest.again, orphan.deletion_time(view, status), conditions.next_deadline(view))
     return Plan(
         config_map=name,
         document=written,
@@ -137,19 +141,26 @@ def _step(view: View, document: Document, paused: str) -> Step:
 
 
 def _status(
-    view: View, content: NextDocument, document: Document, step: Step, found: tuple[Condition, ...]
+    view: View,
+    content: NextDocument,
+    document: Document,
+    step: Step,
+    found: tuple[Condition, ...],
+    *,
+    contest: Contest,
 ) -> SubscriptionStatus:
     rendering = content.rendering
     kept = document.streams if len(document.text()) <= KEPT_BYTES else {}
     draining = rendering.draining if rendering is not None else view.status.draining
+    rendered = Rendered(
+        config_map=config_map_name(view.spec.application_ref.name),
+        lineage=document.revision.lineage or "",
+        counter=document.revision.counter or 0,
+        hash=document.hash,
+    )
     return SubscriptionStatus(
         observed_generation=view.generation,
-        rendered=Rendered(
-            config_map=config_map_name(view.spec.application_ref.name),
-            lineage=document.revision.lineage or "",
-            counter=document.revision.counter or 0,
-            hash=document.hash,
-        ),
+        rendered=contest.recorded(rendered),
         rollout=step.rollout,
         rolling_out_since=_rolling_out_since(view, step.condition),
         restarted_at=view.status.restarted_at,

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from dynamic_kafka.metadata.kubernetes_names import config_map_name
 from dynamic_kafka.metadata.validation_errors import explain
 from dynamic_kafka.metadata.yaml.located import Findings
+from kafkastream_operator.core import contest
 from kafkastream_operator.core.annotated import (
     MADE_LABEL,
     ineffective_annotation,
@@ -55,9 +56,6 @@ from kafkastream_operator.models.subscription import ApplicationRef, Subscriptio
 
 EVENT_INTERVAL_S = 3000.0
 """Seconds between Events about an object without conditions of ours: Kubernetes forgets an Event after an hour."""
-MAX_REAPPLY_PAUSE_S, REAPPLY_MEMORY_S = 60.0, 600.0
-"""If somebody keeps changing a subscription that annotations ask for: the longest pause before it is applied again, and
-the time after which earlier attempts no longer count."""
 
 log = logging.getLogger(__name__)
 
@@ -235,11 +233,10 @@ class Reconciler:
             The seconds until the next attempt; None if there is nothing left to do.
         """
         now, last = self._now(), self._applied.get(job)
-        if last is not None and (last.spec != wanted["spec"] or (now - last.at).total_seconds() > REAPPLY_MEMORY_S):
+        if last is not None and (last.spec != wanted["spec"] or now - last.at > contest.MEMORY):
             last = None
         count = last.times if last is not None else 0
-        pause_s = min(MAX_REAPPLY_PAUSE_S, 2.0 ** (count - 2)) if count > 1 else 0.0
-        left_s = pause_s - (now - last.at).total_seconds() if last is not None else 0.0
+        left_s = (contest.pause_after(count) - (now - last.at)).total_seconds() if last is not None else 0.0
         if left_s > 0:
             text = f"somebody keeps changing or deleting KafkaStreamSubscription {job.name}, which these annotations"
             text += " ask for, and the operator restores it each time; stop that, or remove the annotations"

@@ -146,12 +146,17 @@ class Rendered(Part):
             last one is lost.
         counter: the number of the revision within its lineage.
         hash: the hash of the document's streams.
+        restored: how often in succession the operator has written this document again, after somebody else had changed
+            or deleted it; 0 if that was never needed. Ten quiet minutes end the count.
+        restored_at: the time of the last restoration.
     """
 
     config_map: ObjectName
     lineage: Annotated[str, Field(max_length=64)]
     counter: Annotated[int, Field(ge=0)]
     hash: Annotated[str, Field(max_length=80)]
+    restored: Annotated[int, Field(ge=0)] = 0
+    restored_at: Moment | None = None
 
 
 class Rollout(Part):

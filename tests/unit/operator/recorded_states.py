@@ -252,6 +252,15 @@ def taken(**change: Any) -> World:
     return replace(World(**change), writes=[], events=[]).stream("orders", EAST).settle()
 
 
+def contested() -> World:
+    """Return a world whose document another writer has edited for the third time."""
+    world = running(updateStrategy="Reload")
+    for _ in range(3):
+        world.edited = True
+        world.look()
+    return world
+
+
 def document_refused() -> World:
     """Return a document that the API server refuses."""
     world = asking().stream("orders", EAST, WEST)
@@ -359,6 +368,7 @@ SUBSCRIPTIONS: dict[str, tuple[Callable[[], World], str]] = {
     "a document too large": (too_large, "Degraded"),
     "an application that is taken": (lambda: taken(rival="older"), "Degraded"),
     "a ConfigMap that is taken": (lambda: taken(taken=True), "Degraded"),
+    "a document that is contested": (contested, "Degraded"),
     "a document that is refused": (document_refused, "Degraded"),
     "a driver without the mount": (lambda: of_driver(mounted=False), "Degraded"),
     "a report that is unreadable": (lambda: of_driver(report=None, unreadable=True), "Healthy"),

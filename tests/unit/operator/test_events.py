@@ -143,7 +143,7 @@ def test_configmaps_that_disagree_both_get_an_event(server: Server, operator: Op
 
 def test_a_subscription_of_a_newer_crd_is_invalid(server: Server, operator: Operator) -> None:
     spec = {"applicationRef": {"name": "app"}, "streams": {"ids": ["orders"]}, "updateStrategy": "Canary-hunter2"}
-    kept = {"rendered": {"configMap": "app-kafkastreams", "lineage": "l", "counter": 3, "hash": "h"}}
+    kept = {"rendered": {"configMap": "app-kafkastreams", "lineage": "l", "counter": 3, "hash": "h", "restored": 0}}
     server.put(SUBSCRIPTIONS, "app", spec, {"status": kept})
     for _ in range(3):
         operator.reconcile(SUBSCRIPTIONS, "app")

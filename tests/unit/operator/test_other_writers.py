@@ -5,22 +5,28 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from datetime import timedelta
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import kopf
 import pytest
 
 from dynamic_kafka.metadata.kubernetes_names import STREAMS_ANNOTATION
+from kafkastream_operator.core.contest import MEMORY, pause_after
+from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.errors import NotFoundError
 from kafkastream_operator.handlers import watch
 from kafkastream_operator.handlers.health import Health
-from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS
+from kafkastream_operator.kube.api import CONFIG_MAPS, EVENTS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS
 from kafkastream_operator.kube.cache import Ref
-from tests.unit.operator.server import Operator, Server, rest
+from kafkastream_operator.models.subscription import SubscriptionStatus
+from tests.unit.operator.recorded_states import contested
+from tests.unit.operator.server import DOCUMENT, Operator, Server, rest
 from tests.unit.operator.test_watch import LABEL, config_map
 from tests.unit.operator.test_watch import Server as Nothing
-from tests.unit.operator.world import cluster
+from tests.unit.operator.world import cluster, running
 
 
 def test_a_second_writer_of_a_subscription_is_fought_slowly() -> None:
@@ -41,6 +47,87 @@ def test_a_second_writer_of_a_subscription_is_fought_slowly() -> None:
     assert 2 <= len(applied) < 10
     reasons = [each.body["reason"] for each in server.writes if "somebody keeps changing" in each.body.get("note", "")]
     assert reasons == ["SubscriptionTakenBack"]
+
+
+@pytest.mark.parametrize("how", ["deleted", "edited", "an older one"])
+def test_a_second_writer_of_the_document_is_fought_slowly(how: str) -> None:
+    server = Server()
+    server.put(KUBEFLOW_APPLICATIONS, "app", {})
+    server.stream(cluster("east"))
+    server.subscription()
+    rest(server)
+    older = server.find(CONFIG_MAPS, DOCUMENT)
+    assert older is not None
+    server.stream(cluster("east", "orders", "retry"))
+    rest(server)
+    newest, operator = server.document(), Operator(server)
+    operator.works()
+    before = len(server.writes)
+    for _ in range(200):  # within one second: a GitOps tool that prunes, or another controller
+        if how == "deleted":
+            server.remove(CONFIG_MAPS, DOCUMENT)
+        else:
+            content = {"data": {"streams.json": "{}"} if how == "edited" else older["data"]}
+            server.put(CONFIG_MAPS, DOCUMENT, {}, content, labels=older["metadata"]["labels"])
+        operator.works()
+    assert [each.plural for each in server.writes[before:]].count("configmaps") == 2
+    told = ["Restored", "Restored", "DocumentContested"]
+    assert [each["reason"] for each in events_since(server, before)] == told
+    assert ready(server) == ("False", "DocumentContested")
+    server.now += timedelta(seconds=1)
+    operator.works()
+    assert server.document() == newest
+    assert ready(server) == ("False", "DocumentContested")  # the other writer may come again
+    server.now += MEMORY
+    operator.works()
+    assert ready(server)[1] != "DocumentContested"
+    assert [each["reason"] for each in events_since(server, before) if each["reason"] in told] == told
+
+
+def test_a_new_revision_waits_for_no_contest() -> None:
+    world = contested()
+    world.stream("orders", cluster("east"), cluster("west")).look()
+    assert world.rendered() == {"east/orders": "Active", "west/orders": "Active"}
+    assert world.condition("Ready") == ("False", "DocumentContested")
+
+
+def test_no_driver_is_restarted_onto_a_foreign_document() -> None:
+    world = running(updateStrategy="Restart").later(hours=1)
+    world.timing = replace(world.timing, gather=timedelta(seconds=1))
+    world.stream("orders", cluster("east"), cluster("west")).look()
+    for _ in range(3):
+        world.edited = True
+        world.look()
+    world.later(seconds=1)
+    world.status = replace_restored(world.status, at=world.now)
+    assert (world.edited, world.look().effect) == (True, None)
+    assert world.status.rollout is not None
+    assert world.status.rollout.phase == "Pending"
+    world.later(seconds=60).settle()
+    assert (world.edited, world.patches) == (False, 1)
+
+
+def test_the_pause_in_a_contest_has_a_bound() -> None:
+    assert [pause_after(each).total_seconds() for each in (0, 1, 2, 3, 8, 10_000)] == [0, 0, 1, 2, 60, 60]
+
+
+def replace_restored(status: SubscriptionStatus, *, at: datetime) -> SubscriptionStatus:
+    """Return the status as after twenty restorations, the last one at this time."""
+    assert status.rendered is not None
+    rendered = status.rendered.model_copy(update={"restored": 20, "restored_at": stamp(at)})
+    return status.model_copy(update={"rendered": rendered})
+
+
+def events_since(server: Server, count: int) -> list[Mapping[str, Any]]:
+    """Return the Events among the writes after so many."""
+    return [each.body for each in server.writes[count:] if each.plural == EVENTS.plural]
+
+
+def ready(server: Server) -> tuple[str, str]:
+    """Return status and reason of the subscription's `Ready`."""
+    found = server.find(SUBSCRIPTIONS)
+    assert found is not None
+    return next((each["status"], each["reason"]) for each in found["status"]["conditions"] if each["type"] == "Ready")
 
 
 def test_an_event_between_a_write_and_its_note_counts() -> None:

@@ -8,6 +8,7 @@ from dynamic_kafka.metadata.kubernetes_names import config_map_name
 from dynamic_kafka.wording import first_few
 from kafkastream_operator.core.application import Patch
 from kafkastream_operator.core.conditions.subscription import SUMMARY, TRANSIENT
+from kafkastream_operator.core.contest import Contest
 from kafkastream_operator.core.document import Document, Key
 from kafkastream_operator.core.drain_evidence import own_report
 from kafkastream_operator.core.last_failure import failure_text, is_new, last_failure
@@ -30,22 +31,29 @@ Events = tuple[tuple[str, str], ...]
 
 
 def events_of(
-    view: View, document: Document | None, released: Mapping[Key, str], step: Step, conditions: Iterable[Condition]
+    view: View,
+    document: Document | None,
+    released: Mapping[Key, str],
+    step: Step,
+    conditions: Iterable[Condition],
+    *,
+    contest: Contest,
 ) -> Events:
     """Return the Events of one plan.
 
     Args:
         document: the document that is written; None if it stays as it is.
         released: {topic that leaves the document: why}.
+        contest: has an Event for each restoration, until its condition says that there are many.
     """
     found = []
     if document is not None:
-        last, name = view.status.rendered, config_map_name(view.spec.application_ref.name)
+        name = config_map_name(view.spec.application_ref.name)
         revision = f"revision {document.revision.counter}"
-        if last is not None and f"{last.lineage}/{last.counter}" == document.revision.token:
+        if contest.restores and not contest.is_contested:
             text = f"ConfigMap {name} was edited or deleted; the operator wrote {revision} again"
             found.append(("Restored", text))
-        else:
+        elif not contest.restores:
             found.append(("Rendered", f"{revision}: {', '.join(sorted(document.streams))}"))
     found += [
         ("Released", f"{key} leaves the document: {why}{_kafka_cluster(view, key)}")

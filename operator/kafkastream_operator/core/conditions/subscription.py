@@ -147,6 +147,17 @@ def config_map_taken(config_map: str) -> tuple[Condition, ...]:
     return (condition("StreamsResolved", False, "ConfigMapTaken", text),)
 
 
+def document_contested(config_map: str) -> tuple[Condition, ...]:
+    """Say that another writer takes the document back again and again. The text stays the same while that goes on."""
+    text = (
+        f"another writer keeps changing or deleting ConfigMap {config_map}, and the operator restores it, once a minute"
+        f" in the end: kubectl get configmap {config_map} -o yaml --show-managed-fields names the writer. Take the"
+        " ConfigMap out of what it applies or prunes. No restart begins while the document is not the operator's;"
+        " this condition ends ten minutes after the last restoration"
+    )
+    return (condition("StreamsResolved", False, "DocumentContested", text),)
+
+
 def document_refused(config_map: str, why: str) -> tuple[Condition, ...]:
     """Say that the API server refuses the document."""
     text = (
