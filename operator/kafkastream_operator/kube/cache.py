@@ -1,7 +1,9 @@
 """Cache the newest version of each watched object. Operator; workers and the event loop use it. Thread-safe.
 
 The cache is filled by a listing at the start, by kopf's events, by regular resyncs (an event may be missed), and by the
-answers to the operator's own writes. These arrive in any order, so an older version never replaces a newer one.
+answers to the operator's own writes. Events and answers arrive in any order, so an older version never replaces a newer
+one. A listing, or a fetch by name, shows what is there now: it also replaces a newer version that was cached before it
+began, because versions start again at a lower number when etcd is restored from a backup.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from kafkastream_operator.core.drain_evidence import FRESH_S
@@ -83,16 +85,24 @@ class Cache:
         self.on_stored: Callable[[Ref, Object], None] = lambda ref, found: None
         self.on_change: Callable[[Ref, Object], None] = lambda ref, found: None
 
-    def put(self, resource: Resource, found: Object) -> bool:
-        """Store an object. Return False if the cache has this version or a newer one, or a newer deletion."""
+    def put(self, resource: Resource, found: Object, *, replaces: Object | None = None) -> bool:
+        """Store an object. Return False if the cache has this version or a newer one, or a newer deletion.
+
+        Args:
+            replaces: what was cached when the API server was asked. If it still is, a newer version of it gives way.
+        """
         ref = ref_of(resource, found)
         with self._lock:
             deletion = self._deletions.get(found["metadata"].get("uid"))
             if deletion is not None and _version(found) <= deletion.version:
                 return False  # a listing or an answer from before the deletion
             known = self._objects.setdefault((ref.resource, ref.namespace), {})
-            if ref.name in known and not _is_newer(found, known[ref.name]):
-                return False
+            cached = known.get(ref.name)
+            if cached is not None and not _is_newer(found, cached):
+                if cached is not replaces or _identity(cached) == _identity(found):
+                    return False
+                log.warning("%s: the API server has an older version than before, as after a restore of etcd", ref)
+                self._derived.pop(cached["metadata"]["uid"], None)
             known[ref.name] = found
             self._deletions.pop(found["metadata"].get("uid"), None)
             self.on_stored(ref, found)
@@ -143,29 +153,26 @@ class Cache:
             namespace: the namespace to list; None: all.
             list_them: makes the listing. An object is only removed if it was cached before this call.
         """
-        before = [
-            (ref, found["metadata"]["uid"])
+        before = {
+            ref: found
             for ref in self.refs(resource)
             if namespace in (None, ref.namespace) and (found := self.get(*ref)) is not None
-        ]
+        }
         with self._lock:
-            not_found = {uid: each for uid, each in self._deletions.items() if each.version == FOR_GOOD}
+            deletions = dict(self._deletions)
         listed = list_them()
         if before and not listed.version:
             log.warning(
                 "%s: the API server answers 404 for the kind, but objects of it are cached; they stay", resource.plural
             )
             return
-        seen = {ref_of(resource, found) for found in listed.objects}
         for found in listed.objects:
+            self._put_current((ref := ref_of(resource, found)), found, before.pop(ref, None), deletions)
+        for ref, cached in before.items():
             with self._lock:
-                uid = found["metadata"]["uid"]
-                if uid in not_found and not_found[uid] is self._deletions.get(uid):
-                    del self._deletions[uid]  # the object exists: the earlier answer 404 was wrong
-            self.put(resource, found)
-        for ref, uid in before:
-            if ref not in seen:
-                self.remove(ref, uid, listed.version)
+                same = self.get(*ref) is cached
+                version = max(listed.version, _version(cached)) if same else listed.version
+                self.remove(ref, cached["metadata"]["uid"], version)
 
     def refresh(self, ref: Ref, ask: Callable[[], Object | None]) -> None:
         """Make the cache agree with the API server's answer for one object.
@@ -178,13 +185,18 @@ class Cache:
             deletions = dict(self._deletions)
         found = ask()
         if found is not None:
-            with self._lock:
-                uid = found["metadata"]["uid"]
-                if uid in deletions and deletions[uid] is self._deletions.get(uid):
-                    del self._deletions[uid]  # removed before the fetch, yet it exists: it had only lost its label
-            self.put(ref.resource, found)
+            self._put_current(ref, found, before, deletions)
         elif before is not None:
             self.remove(ref, before["metadata"]["uid"])  # but not an object that was created meanwhile
+
+    def _put_current(self, ref: Ref, found: Object, before: Object | None, deletions: Mapping[str, Deletion]) -> None:
+        """Store an object that the API server has shown after `before` and the deletions were noted."""
+        with self._lock:
+            uid = found["metadata"]["uid"]
+            if uid in deletions and deletions[uid] is self._deletions.get(uid):
+                # It exists: it had only lost its label, an answer 404 was wrong, or etcd was restored.
+                del self._deletions[uid]
+            self.put(ref.resource, found, replaces=before)
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Return an object, or None."""
@@ -237,6 +249,10 @@ def _is_newer(found: Object, known: Object) -> bool:
             return created[0] > created[1]
         # Both were created within the same second: their versions decide.
     return _version(found) > _version(known)
+
+
+def _identity(found: Object) -> tuple[str, int]:
+    return found["metadata"].get("uid", ""), _version(found)
 
 
 def _version(found: Object) -> int:

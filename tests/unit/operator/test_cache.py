@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -74,12 +74,101 @@ def test_an_object_that_gets_its_label_back_is_cached_again(
     assert cache.get(*REF) == stream(8)
 
 
-@BOTH_WAYS
-def test_an_old_deletion_does_not_remove_a_newer_version(delete: Callable[[Cache, int], None]) -> None:
+def test_an_old_deletion_does_not_remove_a_newer_version() -> None:
     cache = Cache()
     cache.put(STREAMS, stream(8))
-    delete(cache, 7)
+    watch_deletes(cache, 7)
     assert cache.get(*REF) == stream(8)
+
+
+def test_an_old_listing_does_not_remove_a_newer_version() -> None:
+    cache = Cache()
+    cache.put(STREAMS, stream(6))
+
+    def late() -> Listing:
+        cache.put(STREAMS, stream(8))
+        return Listing([], 7)
+
+    cache.apply_listing(STREAMS, "ns", late)
+    assert cache.get(*REF) == stream(8)
+
+
+def listed(cache: Cache, found: dict[str, Any]) -> None:
+    cache.apply_listing(STREAMS, "ns", lambda: Listing([found], int(found["metadata"]["resourceVersion"])))
+
+
+def fetched(cache: Cache, found: dict[str, Any]) -> None:
+    cache.refresh(REF, lambda: found)
+
+
+SHOWN = pytest.mark.parametrize("show", [listed, fetched])
+"""How the operator sees what is there now."""
+
+
+@SHOWN
+@pytest.mark.parametrize("before", [stream(9), stream(9, "two", "2026-11-02T00:00:00Z")], ids=["older", "another"])
+def test_a_restore_of_etcd_brings_an_older_version(
+    show: Callable[[Cache, dict[str, Any]], None], before: dict[str, Any]
+) -> None:
+    cache, changed = Cache(), list[Any]()
+    cache.put(STREAMS, before)
+    cache.derive(before, lambda found: 9)
+    cache.on_change = lambda ref, found: changed.append(found)
+    show(cache, stream(5))
+    assert (cache.get(*REF), changed) == (stream(5), [stream(5)])
+    show(cache, stream(5))
+    assert changed == [stream(5)]
+    assert not cache.put(STREAMS, stream(4))  # an event from before
+    assert cache.put(STREAMS, stream(6))
+
+
+@SHOWN
+def test_a_restore_of_etcd_brings_a_deleted_object_back(show: Callable[[Cache, dict[str, Any]], None]) -> None:
+    cache = Cache()
+    cache.put(STREAMS, stream(5))
+    cache.remove(REF, "one", 9)
+    show(cache, stream(5))
+    assert cache.get(*REF) == stream(5)
+
+
+def test_a_restore_of_etcd_removes_later_objects() -> None:
+    cache = Cache()
+    cache.put(STREAMS, stream(9))
+    listed_without(cache, 7)
+    assert cache.get(*REF) is None
+    assert not cache.put(STREAMS, stream(9))  # an event from before
+
+
+def test_a_version_derived_before_a_restore_counts_no_more() -> None:
+    cache = Cache()
+    for each in (stream(8), stream(9)):
+        cache.put(STREAMS, each)
+    assert cache.derive(stream(9), kind) == "the second life"
+    listed(cache, stream(5))
+    again = {**stream(9), "spec": "the third life"}
+    cache.put(STREAMS, again)
+    assert cache.derive(again, kind) == "the third life"
+
+
+def kind(found: Mapping[str, Any]) -> str:
+    """Return what a version of a stream was made for."""
+    return str(found.get("spec", "the second life"))
+
+
+@pytest.mark.parametrize("show", [False, True], ids=["listed", "fetched"])
+def test_an_event_during_a_request_outlives_its_answer(show: bool) -> None:
+    cache = Cache()
+    cache.put(STREAMS, stream(5))
+
+    def answer() -> Any:
+        cache.put(STREAMS, stream(7))
+        return stream(6)
+
+    if show:
+        cache.refresh(REF, answer)
+    else:
+        cache.apply_listing(STREAMS, "ns", lambda: Listing([answer()], 6))
+    assert cache.get(*REF) == stream(7)
 
 
 def test_an_object_fetched_by_name_is_cached_without_its_label() -> None:
