@@ -13,11 +13,12 @@ import yaml
 
 from tests.support.folders import new_folder
 from tests.support.go import executable
-from tests.support.kube import KubeCluster, KubeError
+from tests.support.kube import ApiError, KubeCluster, KubeError
 from tests.support.kube_programs import HELM
 from tests.support.places import ROOT
 from tests.support.servers import Server
 from tests.support.supervise import Process
+from tests.support.waiting import wait_until
 
 CHART = ROOT / "charts" / "kafkastream-operator"
 CRD_FOLDER = CHART / "definitions"
@@ -127,6 +128,22 @@ class OperatorProcess(Server):
         for each in self._rights:
             if each["metadata"].get("namespace") == namespace:
                 self._cluster.api.create(_RIGHTS[each["kind"]], each)
+
+    def take_cluster_rights(self) -> None:
+        """Take away what its account may do in the whole cluster, as where a user may create Roles only."""
+        for each in self._rights:
+            if each["kind"] == "ClusterRoleBinding":
+                self._cluster.api.delete(_RIGHTS[each["kind"]], each["metadata"]["name"])
+        account = self._cluster.client(self.kubeconfig)
+
+        def is_refused() -> bool:
+            try:
+                account.list("v1/namespaces")
+            except ApiError as error:
+                return error.status == 403
+            return False
+
+        wait_until(is_refused, "the refusal of a listing of namespaces")
 
     @property
     def kubeconfig(self) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tests.integration.operator.stage import Stage, cluster
@@ -43,3 +45,25 @@ def test_a_deleted_namespace_stops_no_other_and_may_return(
         other.wait_document({"south/orders": "Active"})
         assert operator.running
         kube.delete_namespace(other.namespace)
+
+
+def test_an_operator_with_only_a_role_serves_within_seconds(
+    request: pytest.FixtureRequest, kube: KubeCluster, stage: Stage
+) -> None:
+    operator = OperatorProcess(kube, stage.namespace)
+    with kept_open(request.config, request.node.stash, [operator]):
+        operator.start()
+        operator.take_cluster_rights()
+        operator.kill()
+        before = len(operator.log())
+        began = time.monotonic()
+        operator.start()
+        stage.stream("orders", cluster("east"))
+        stage.subscription()
+        stage.wait_document({"east/orders": "Active"})
+        stage.stream("orders", cluster("west"))
+        stage.wait_document({"east/orders": "Draining", "west/orders": "Active"})
+        assert time.monotonic() - began < 15
+        log = operator.log()[before:]
+        assert "may not list customresourcedefinitions and namespaces" in log
+        assert "403" not in log
