@@ -24,7 +24,7 @@ CONTESTED_FROM = 3
 
 @dataclass(frozen=True)
 class Contest:
-    """What the operator does about a document that others change or delete.
+    """The answer to a document that another writer has changed or deleted.
 
     Attributes:
         restores: this plan writes the rendered revision again, or would do so after a pause.

@@ -2,8 +2,8 @@
 
 The cache is filled by a listing at the start, by kopf's events, by regular resyncs (an event may be missed), and by the
 answers to the operator's own writes. Events and answers arrive in any order, so an older version never replaces a newer
-one. A listing, or a fetch by name, shows what is there now: it also replaces a newer version that was cached before it
-began, because versions start again at a lower number when etcd is restored from a backup.
+one. A listing, or a fetch by name, shows what is there now. It replaces all that was cached before it began, also a
+newer version: when etcd is restored from a backup, versions start again at a lower number.
 """
 
 from __future__ import annotations

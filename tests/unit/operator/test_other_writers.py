@@ -71,8 +71,8 @@ def test_a_second_writer_of_the_document_is_fought_slowly(how: str) -> None:
             server.put(CONFIG_MAPS, DOCUMENT, {}, content, labels=older["metadata"]["labels"])
         operator.works()
     assert [each.plural for each in server.writes[before:]].count("configmaps") == 2
-    told = ["Restored", "Restored", "DocumentContested"]
-    assert [each["reason"] for each in events_since(server, before)] == told
+    expected = ["Restored", "Restored", "DocumentContested"]
+    assert [each["reason"] for each in events_since(server, before)] == expected
     assert ready(server) == ("False", "DocumentContested")
     server.now += timedelta(seconds=1)
     operator.works()
@@ -81,7 +81,7 @@ def test_a_second_writer_of_the_document_is_fought_slowly(how: str) -> None:
     server.now += MEMORY
     operator.works()
     assert ready(server)[1] != "DocumentContested"
-    assert [each["reason"] for each in events_since(server, before) if each["reason"] in told] == told
+    assert [each["reason"] for each in events_since(server, before) if each["reason"] in expected] == expected
 
 
 def test_a_new_revision_waits_for_no_contest() -> None:
