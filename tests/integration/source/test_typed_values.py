@@ -119,13 +119,20 @@ def test_malformed_records_become_dead_letters(
     assert set(dead_letters(brokers.b, dead)) == wanted
 
 
-@pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("evaluator", ["is_last", "LastMask"])
 @pytest.mark.parametrize("mode", ["permissive", "dropmalformed", "deadletter", "failfast"])
 def test_an_evaluator_sees_decoded_values(
-    *, run: SourceRun, brokers: Brokers, orders: str, dead: str, mode: str, evaluator: str
+    *,
+    run: SourceRun,
+    brokers: Brokers,
+    orders: str,
+    dead: str,
+    mode: str,
+    evaluator: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Given a stop record behind malformed ones, and malformed ones behind it
+    # Given a stop record behind malformed ones, and a malformed one behind it in the same batch of rows
+    monkeypatch.setattr(range_reader, "MAX_ROWS", 5)
     home = json.dumps({"topic": dead, "cluster": "b"}) if mode == "deadletter" else None
     run.configure(mode=mode, recordEvaluator=f"{MODULE}:{evaluator}", deadLetters=home)
     good, bad, _ = produce_mixed(brokers, orders) if mode != "failfast" else (Rows(), Rows(), Rows())
