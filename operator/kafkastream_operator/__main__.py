@@ -22,6 +22,7 @@ from kafkastream_operator.handlers.health import LIVENESS_EXAMPLE, Health, answe
 from kafkastream_operator.handlers.http_server import READY_PATH, parse_address
 from kafkastream_operator.handlers.login import login_with
 from kafkastream_operator.handlers.metrics import METRICS_EXAMPLE, serve_metrics
+from kafkastream_operator.handlers.restarts import MAX_RESTARTS
 from kafkastream_operator.handlers.watch import Operator
 from kafkastream_operator.kube.api import Api
 from kafkastream_operator.kube.lease import Lease
@@ -117,6 +118,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="URL",
         help=f"serve metrics for Prometheus at this URL, such as {METRICS_EXAMPLE} (default: serve none)",
     )
+    parser.add_argument(
+        "--max-restarts",
+        type=_count,
+        metavar="N",
+        default=MAX_RESTARTS,
+        help="how many restarts of applications may be in flight, in each namespace and in all (%(default)s)",
+    )
     for name, read, doc in (
         ("confirm", _second_or_more, "how long a restart may take until its patch counts as lost"),
         ("confirm-live", _second_or_more, "how long a driver may take to confirm a live change"),
@@ -143,7 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LoginError as error:
         login = f"--kubeconfig {given.kubeconfig}" if given.kubeconfig else "no --kubeconfig, not in a pod"
         parser.error(f"{login}: {error}")
-    operator = Operator(api, given.namespace, given.workers, timing, health)
+    operator = Operator(api, given.namespace, given.workers, timing, health, max_restarts=given.max_restarts)
     flag, url = "--liveness", given.liveness
     try:
         if url:

@@ -33,8 +33,9 @@ from kafkastream_operator.core.view import Plan, View
 from kafkastream_operator.models.conditions import Condition, settled
 from kafkastream_operator.models.subscription import MAX_DRAINING, Rendered, SubscriptionStatus
 
-HELD_UP = frozenset({"Paused", "Rejected", "RestartRequired", "AwaitsAnother"})
-"""Reasons of `RolledOut` for which the operator waits for a person. The time of it is no part of a roll-out's age."""
+HELD_UP = frozenset({"Paused", "Rejected", "RestartRequired", "AwaitsAnother", "Queued", "RolloutPaused"})
+"""Reasons of `RolledOut` for which the operator waits for a person, or for other restarts. The time of it is no part of
+a roll-out's age."""
 KEPT_BYTES = 200 * 1024
 """The largest copy of the streams in a subscription's status."""
 
@@ -134,6 +135,7 @@ def _step(view: View, document: Document, paused: str) -> Step:
         # After a restore without the status, no driver exists yet that could have an older document than this one.
         promised=not reasons.isdisjoint(("NotRunning", "Waiting"))
         or (view.status.rollout is None and view.driver is None),
+        turn=view.turn,
         timing=view.timing,
     )
     waiting = awaits_another(document.revision, view.application, view.driver)

@@ -9,6 +9,7 @@ from kafkastream_operator.core.application import FAILED, Application, FailedDri
 from kafkastream_operator.core.catalog import Catalog
 from kafkastream_operator.core.document import Document
 from kafkastream_operator.core.drain_evidence import Driver
+from kafkastream_operator.core.rollout.budget import Turn
 from kafkastream_operator.core.rollout.step import Timing
 from kafkastream_operator.core.topic_integrity import TopicVerdict
 from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus
@@ -41,6 +42,7 @@ class View:
         annotated: the subscription was made from annotations of the application, and is deleted after
             `orphanRetention`.
         failed_driver: the last driver of the application that has failed since this operator runs.
+        turn: the place in the order of all restarts, if it has begun one; None if no budget holds for it.
     """
 
     uid: str
@@ -57,6 +59,7 @@ class View:
     rival: str = ""
     annotated: bool = False
     failed_driver: FailedDriver | None = None
+    turn: Turn | None = None
     timing: Timing = field(default_factory=Timing)
 
     @property

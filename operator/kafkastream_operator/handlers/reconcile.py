@@ -25,6 +25,7 @@ from kafkastream_operator.core.conditions.subscription import with_conditions
 from kafkastream_operator.core.decide import decide
 from kafkastream_operator.core.figures import seconds_to_apply
 from kafkastream_operator.core.last_failure import is_new
+from kafkastream_operator.core.rollout.budget import Turn
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING, Timing
 from kafkastream_operator.core.stream_status import stream_status
 from kafkastream_operator.core.timestamps import stamp
@@ -32,6 +33,7 @@ from kafkastream_operator.errors import ApiError, ConflictError, NotFoundError
 from kafkastream_operator.handlers.apply_plan import PERMANENT_REFUSALS, apply_plan, send_event, write_status
 from kafkastream_operator.handlers.failed_drivers import FailedDrivers
 from kafkastream_operator.handlers.measurements import Measurements
+from kafkastream_operator.handlers.restarts import Restarts
 from kafkastream_operator.handlers.stream_subscribers import application_api_version, subscribers_of
 from kafkastream_operator.handlers.subscription_view import (
     catalog_of,
@@ -83,7 +85,7 @@ class Reconciler:
         self._api, self._cache, self._timing, self._now = api, cache, timing, now
         self._sent_at: dict[tuple[str, str], datetime] = {}
         self._applied: dict[Ref, Applied] = {}
-        self._failed = FailedDrivers()
+        self._failed, self.restarts = FailedDrivers(), Restarts(cache)
         cache.on_stored = self._failed.observe
 
     def __call__(self, job: Ref) -> float | None:
@@ -97,17 +99,19 @@ class Reconciler:
 
     def _reconcile(self, job: Ref, since: float | None) -> float | None:
         if job.resource == SUBSCRIPTIONS:
-            return self._reconcile_subscription(job, since)
+            with self.restarts.taking_turns(job) as turn:
+                return self._reconcile_subscription(job, since, turn)
         if job.resource == STREAMS:
             return self._reconcile_stream(job)
         if job.resource == CONFIG_MAPS:
             return self._reconcile_config_map(job)
         return self._reconcile_application(job)
 
-    def _reconcile_subscription(self, job: Ref, since: float | None) -> float | None:
+    def _reconcile_subscription(self, job: Ref, since: float | None, turn: Turn | None) -> float | None:
         now = self._now()
         try:
-            seen = observe_subscription(self._cache, job.namespace, job.name, now, self._timing, failed=self._failed)
+            where = self._cache, job.namespace, job.name
+            seen = observe_subscription(*where, now, self._timing, failed=self._failed, turn=turn)
         except ValidationError as error:
             self._report_unreadable_spec(job, error)
             return None
@@ -269,12 +273,10 @@ class Reconciler:
         )
         if status != before:
             written = write_status(self._api, self._cache, STREAMS, found, status)
-            ready, known = (
-                next((each for each in those.conditions if each.type == "Ready"), None) for those in (status, before)
-            )
-            was = (known.reason, known.message) if known is not None else None
-            if ready is not None and ready.status == "False" and (ready.reason, ready.message) != was:
-                send_event(self._api, STREAMS, written, ready.reason, ready.message)
+            known = {(each.reason, each.message) for each in before.conditions if each.type == "Ready"}
+            for each in status.conditions:
+                if (each.type, each.status) == ("Ready", "False") and (each.reason, each.message) not in known:
+                    send_event(self._api, STREAMS, written, each.reason, each.message)
         return None
 
     def _refresh_cache(self, job: Ref, application: ApplicationRef) -> None:

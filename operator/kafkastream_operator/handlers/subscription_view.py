@@ -38,6 +38,7 @@ from kafkastream_operator.core.document import Document, is_packed, read_documen
 from kafkastream_operator.core.drain_evidence import Driver, Report
 from kafkastream_operator.core.failure import driver_failure, finished_at
 from kafkastream_operator.core.release import releases_of
+from kafkastream_operator.core.rollout.budget import Turn
 from kafkastream_operator.core.rollout.step import Timing
 from kafkastream_operator.core.topic_integrity import TopicVerdict
 from kafkastream_operator.core.view import ConfigMap, View
@@ -59,12 +60,20 @@ class ObservedSubscription:
 
 
 def observe_subscription(
-    cache: Cache, namespace: str, name: str, now: datetime, timing: Timing, *, failed: FailedDrivers | None = None
+    cache: Cache,
+    namespace: str,
+    name: str,
+    now: datetime,
+    timing: Timing,
+    *,
+    failed: FailedDrivers | None = None,
+    turn: Turn | None = None,
 ) -> ObservedSubscription | None:
     """Return the view of a subscription; None if it does not exist or is being deleted.
 
     Args:
         failed: the drivers that have failed; without it, the view has none.
+        turn: its place in the order of the restarts.
 
     Raises:
         ValidationError: this version cannot read its spec, although the API server has accepted it.
@@ -98,6 +107,7 @@ def observe_subscription(
         rival=_older_subscription(cache, namespace, found),
         annotated=MADE_LABEL in labels_of(found),
         failed_driver=failed.of(namespace, ref.name, kind, known) if failed is not None else None,
+        turn=turn,
         timing=timing,
     )
     return ObservedSubscription(view, found, application)

@@ -23,6 +23,7 @@ from kafkastream_operator.handlers.listings import WATCHED, Listings
 from kafkastream_operator.handlers.measurements import Measurements
 from kafkastream_operator.handlers.queue import WorkQueue
 from kafkastream_operator.handlers.reconcile import Reconciler
+from kafkastream_operator.handlers.restarts import MAX_RESTARTS, Restarts
 from kafkastream_operator.handlers.subscription_view import claims, labels_of
 from kafkastream_operator.handlers.watch_health import Watch
 from kafkastream_operator.kube.api import (
@@ -64,6 +65,7 @@ class Operator:
     Args:
         namespaces: the namespaces to serve; empty: all.
         workers: how many objects are reconciled at the same time.
+        max_restarts: how many restarts may be in flight.
     """
 
     def __init__(
@@ -73,6 +75,8 @@ class Operator:
         workers: int = 4,
         timing: Timing = DEFAULT_TIMING,
         health: Health | None = None,
+        *,
+        max_restarts: int = MAX_RESTARTS,
     ) -> None:
         self.api, self.cache = api, Cache()
         self.health = health or Health()
@@ -80,6 +84,7 @@ class Operator:
         self.measured = Measurements()
         self.listings = Listings(api, self.namespaces)
         reconcile = Reconciler(api, self.cache, timing, measured=self.measured)
+        reconcile.restarts = Restarts(self.cache, max_restarts, self._add)
         self.queue: WorkQueue[Ref] = WorkQueue(
             lambda job: reconcile(job) if self.serves(job.namespace) else None, workers
         )
@@ -231,12 +236,10 @@ class Operator:
         elif resource == CONFIG_MAPS:
             self._enqueue_config_map(ref, labels_of(found))
         else:
-            name = ref.name
+            name = ref.name if resource != PODS else application_named_in(labels_of(found))
             if resource != PODS:
                 self._add(Ref(resource, namespace, name))
                 self._add_all(STREAMS, namespace)
-            else:
-                name = application_named_in(labels_of(found))
             for each in self.cache.all(SUBSCRIPTIONS, namespace):
                 if each["spec"]["applicationRef"]["name"] == name or not name:
                     self._add(Ref(SUBSCRIPTIONS, namespace, each["metadata"]["name"]))
@@ -287,8 +290,7 @@ def _clusters(stream: Object) -> set[str]:
 
 
 def _is_in_conflict(stream: Object) -> bool:
-    conditions = (stream.get("status") or {}).get("conditions") or []
-    return any(each.get("reason") == "Conflict" for each in conditions)
+    return any(each.get("reason") == "Conflict" for each in (stream.get("status") or {}).get("conditions") or [])
 
 
 def _is_watched(resource: Resource, found: Object) -> bool:

@@ -109,16 +109,32 @@ class Drain(Part):
     timeout: DurationText = "1d"
 
 
+class RolloutRules(Part):
+    """The rules for the restarts that a change of the stream takes. They hold beside `--max-restarts` of the operator.
+
+    Attributes:
+        max_parallel: how many applications that read the stream may be restarted at the same time. Absent: as many as
+            the operator allows.
+        pause_on_failure: after a restart that fails, no further application that reads the stream is restarted, until
+            a restart succeeds or a person releases the failed one.
+    """
+
+    max_parallel: Annotated[int, Field(ge=1)] | None = None
+    pause_on_failure: bool = True
+
+
 class KafkaStreamSpec(Part):
     """The desired content of the stream.
 
     Attributes:
         clusters: the clusters to read. An empty list is valid: then nothing is read.
         drain: the rules for clusters and topics that are removed from the stream.
+        rollout: the rules for the restarts that a change of the stream takes.
     """
 
     clusters: Annotated[tuple[StreamCluster, ...], Field(max_length=MAX_CLUSTERS)]
     drain: Drain = Drain()
+    rollout: RolloutRules | None = None
 
 
 class SubscriberStatus(Part):

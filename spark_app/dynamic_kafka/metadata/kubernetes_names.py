@@ -39,6 +39,9 @@ RELEASE_ANNOTATION = f"{GROUP}/release"
 """Annotation of a subscription, set by a user: each `cluster` or `cluster/topic`, separated by commas, ends a drain
 without evidence. An entry counts once, for the topics that drain when it appears. A suffix `@…` makes a new entry."""
 
+RELEASE_ROLLOUT_ANNOTATION = f"{GROUP}/release-rollout"
+"""Annotation of a subscription, set by a user: the revision whose failed restart pauses no other restarts any more."""
+
 REVISION_ENVIRONMENT = "KAFKASTREAMS_REVISION"
 """Environment variable of the driver, set by the operator through `sparkConf`: the revision to await at the start."""
 

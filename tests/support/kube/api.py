@@ -123,6 +123,12 @@ class Api:
         state = "absent" if seen is None else json.dumps({key: seen.get(key) for key in ("metadata", "status")})
         raise KubeError(f"{resource} {name} is not as expected after {timeout:.0f} s: {state}")
 
+    def changes_since(self, resource: str, namespace: str, version: str) -> Iterator[Json]:
+        """Return the changes of a kind since a resourceVersion in their order, each as an event of a watch."""
+        query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": "1"}
+        response = self._open("GET", _address(resource, namespace), query)
+        return map(json.loads, response)
+
     def request(
         self,
         method: str,

@@ -19,6 +19,7 @@ from kafkastream_operator.core.catalog import Catalog, ConfigMapText, config_map
 from kafkastream_operator.core.decide import decide
 from kafkastream_operator.core.document import Document, Key
 from kafkastream_operator.core.drain_evidence import Driver, Report, TopicReport
+from kafkastream_operator.core.rollout.budget import Turn
 from kafkastream_operator.core.rollout.step import Timing
 from kafkastream_operator.core.stream_status import Subscriber, stream_status
 from kafkastream_operator.core.timestamps import stamp
@@ -104,6 +105,7 @@ class World:
         annotated: the subscription was made from annotations.
         dies_after: the operator dies after so many writes.
         attempted: the last patch that the spec has: the same again changes nothing.
+        turn: returns its place in the order of several worlds' restarts.
         timing: how long things may take; nothing is gathered, unless a story is about that.
     """
 
@@ -129,6 +131,7 @@ class World:
     again: datetime | None = None
     timing: Timing = field(default_factory=lambda: Timing(gather=timedelta()))
     attempted: str = ""
+    turn: Callable[[], Turn | None] = lambda: None
 
     def __post_init__(self) -> None:
         self.spec = {"applicationRef": {"name": "app"}, "streams": {"ids": ["orders"]}, **self.spec}
@@ -257,6 +260,7 @@ class World:
             rival=self.rival,
             annotated=self.annotated,
             failed_driver=self.failed_driver,
+            turn=self.turn(),
             timing=self.timing,
         )
 

@@ -24,6 +24,8 @@ EVENT_REASONS = frozenset(
     | {"Finished", "RunsAgain"}
 )
 """Reasons that are worth an Event, of the other conditions."""
+SILENT = frozenset({"Queued"})
+"""Reasons without an Event: a wave of many restarts would have as many."""
 PROBLEMS_IF_TRUE = frozenset({"ClusterNeverReached", "Finished"})
 """Conditions with an Event when they become True; the others have one when they become False."""
 
@@ -106,7 +108,12 @@ def new_problems(view: View, conditions: Iterable[Condition]) -> Events:
             # A restart on its way mounts them. If it fails, the Event of `RolledOut` has the reason.
             same = is_moving or (same and not was_moving)
         problem = "True" if each.type in PROBLEMS_IF_TRUE else "False"
-        if each.status == problem and not same and (each.type in EVENT_TYPES or each.reason in EVENT_REASONS):
+        if (
+            each.reason not in SILENT
+            and each.status == problem
+            and not same
+            and (each.type in EVENT_TYPES or each.reason in EVENT_REASONS)
+        ):
             found.append((each.reason, each.message))
     return tuple(found)
 

@@ -14,6 +14,7 @@ from dynamic_kafka.wording import first_few
 from kafkastream_operator.core.application import ALIVE, Application
 from kafkastream_operator.core.drain_evidence import Driver
 from kafkastream_operator.core.exit_codes import EXIT_CODES, TOPIC_INTEGRITY
+from kafkastream_operator.core.rollout.budget import Turn
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.models.conditions import Condition, condition
 from kafkastream_operator.models.subscription import Rollout, Strategy
@@ -92,6 +93,15 @@ def coalescing(before: Rollout | None, revision: Revision, apart: timedelta) -> 
         found = reverted(before)
         return found.model_copy(update={"message": f"{found.message}; {text}"})
     return condition("RolledOut", False, "Coalescing", f"revision {revision.counter} waits: {text}")
+
+
+def awaits_turn(revision: Revision, turn: Turn) -> Condition:
+    """Say that a restart waits for others, or until a failed one of them is dealt with."""
+    reason = "RolloutPaused" if turn.paused else "Queued"
+    text = (
+        f"the restart for revision {revision.counter} is number {turn.place} of {turn.of} that wait: {turn.hindrance}"
+    )
+    return condition("RolledOut", False, reason, text)
 
 
 def reverted(before: Rollout) -> Condition:

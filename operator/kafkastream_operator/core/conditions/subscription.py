@@ -44,7 +44,9 @@ from kafkastream_operator.models.conditions import Condition, condition, settled
 from kafkastream_operator.models.subscription import SubscriptionStatus
 
 SUMMARY = ("Ready", "Reconciling", "Stalled")
-TRANSIENT = frozenset({"NotRunning", "Waiting", "Paused", "RollingOut", "Coalescing", "Starting", "Reverted"})
+MOVING = frozenset({"RollingOut", "Coalescing", "Starting", "Reverted", "Queued", "RolloutPaused"})
+"""Reasons of `RolledOut` while a revision is on its way."""
+TRANSIENT = frozenset({"NotRunning", "Waiting", "Paused", *MOVING})
 """Reasons of `RolledOut` that pass by themselves, or that a person chose."""
 PASSING = frozenset({("ApplicationFound", "Failing"), *(("RolledOut", each) for each in TRANSIENT)})
 """Types and reasons of what is wrong for now, and needs nobody yet."""
@@ -195,7 +197,7 @@ def with_summary(found: tuple[Condition, ...], *, awaited: str = "") -> tuple[Co
     ]
     stuck = [each for each in bad if (each.type, each.reason) not in PASSING]
     rolled_out = by_type.get("RolledOut")
-    moving = rolled_out is not None and rolled_out.reason in ("RollingOut", "Coalescing", "Starting", "Reverted")
+    moving = rolled_out is not None and rolled_out.reason in MOVING
     first = next(iter(stuck or bad), None)
     return (
         *found,

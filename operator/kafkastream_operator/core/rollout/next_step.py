@@ -13,6 +13,7 @@ from typing import Literal
 from kafkastream_operator.core.application import ALIVE, Application
 from kafkastream_operator.core.conditions import rollout as conditions
 from kafkastream_operator.core.drain_evidence import Driver, has_applied, time_left_to_report
+from kafkastream_operator.core.rollout.budget import Turn
 from kafkastream_operator.core.rollout.in_force import is_in_force, mounts_are_gone, takes_changes_live
 from kafkastream_operator.core.rollout.live import change_live
 from kafkastream_operator.core.rollout.restart import mount_again, restart
@@ -36,6 +37,7 @@ def next_step(
     spec_changed: bool = False,
     promised: bool = False,
     starter: Starter = "SparkOperator",
+    turn: Turn | None = None,
     timing: Timing = DEFAULT_TIMING,
 ) -> Step:
     """Return the next step of rolling `wanted` out.
@@ -48,6 +50,7 @@ def next_step(
             it then tries again.
         promised: the last condition said that the next driver takes the newest revision when it starts.
         starter: what starts the next driver.
+        turn: the place of the restart in the order of all; None if no budget holds for it.
     """
     if before is None:
         first = Rollout(token=wanted.token, method="Adopt", phase="Confirmed", at=stamp(now))
@@ -60,7 +63,9 @@ def next_step(
         return Step(before, hindered or conditions.not_running(wanted.revision, application))
     if starter == "Operator":
         # A change of its spec is what makes Kubeflow's operator run it again.
-        return restart(wanted, before, application, driver, now=now, restarted_at=restarted_at, timing=timing)
+        return restart(
+            wanted, before, application, driver, now=now, restarted_at=restarted_at, turn=turn, timing=timing
+        )
     if before.phase == "Failed" and before.token == wanted.token:
         tried = (before.generation, before.submission)
         application_changed = before.problem and tried != (application.generation, application.submission)
@@ -92,7 +97,7 @@ def next_step(
         return change_live(wanted, strategy, before, application, driver, now=now, timing=timing)
     if gone:
         return mount_again(wanted, before, application, now)
-    return restart(wanted, before, application, driver, now=now, restarted_at=restarted_at, timing=timing)
+    return restart(wanted, before, application, driver, now=now, restarted_at=restarted_at, turn=turn, timing=timing)
 
 
 def _hindered(wanted: Wanted, application: Application | None, paused: str, starter: Starter) -> Condition | None:

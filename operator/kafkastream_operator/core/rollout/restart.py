@@ -11,11 +11,14 @@ from datetime import datetime, timedelta
 from kafkastream_operator.core.application import Application, Patch, Pod
 from kafkastream_operator.core.conditions import rollout as conditions
 from kafkastream_operator.core.drain_evidence import Driver
+from kafkastream_operator.core.rollout.budget import Turn, is_unrecorded
 from kafkastream_operator.core.rollout.step import Step, Timing, Wanted
 from kafkastream_operator.core.timestamps import parse, stamp
 from kafkastream_operator.models.subscription import Rollout
 
 MAX_ATTEMPTS = 5
+LOOK_AGAIN = timedelta(seconds=5)
+"""A waiting restart is reconciled again after this time for each place in the order, and when its turn comes."""
 
 
 def restart(
@@ -26,12 +29,14 @@ def restart(
     *,
     now: datetime,
     restarted_at: datetime | None,
+    turn: Turn | None,
     timing: Timing,
 ) -> Step:
     """Return the next step of a restart: begin it, make its patch, or wait for the driver.
 
     Args:
         restarted_at: when the operator last restarted the application.
+        turn: its place in the order of the restarts; None if no budget holds for it.
     """
     begun = before.token == wanted.token and before.method == "Restart"
     if begun and before.phase == "Patched":
@@ -39,12 +44,12 @@ def restart(
     if application.refuses_restart(now):
         refused = conditions.restart_refused(wanted.revision, application)
         return Step(before, refused, again=application.restart_allowed_at)
-    if not begun and _is_unrecorded(before, application):
+    if not begun and is_unrecorded(before, application):
         made_at = min(now, parse(before.at) + timing.gather)
         restarted_at = max(made_at, restarted_at or made_at)
     earliest = restarted_at + timing.between_restarts if restarted_at is not None else now
     if begun:
-        return _patch(wanted, before, application, driver, now=now, earliest=earliest, timing=timing)
+        return _patch(wanted, before, application, driver, now=now, earliest=earliest, turn=turn, timing=timing)
     if now < earliest:
         return Step(before, conditions.coalescing(None, wanted.revision, timing.between_restarts), again=earliest)
     return _begin(wanted, before, application, driver, now=now, timing=timing)
@@ -88,6 +93,7 @@ def _patch(
     *,
     now: datetime,
     earliest: datetime,
+    turn: Turn | None,
     timing: Timing,
 ) -> Step:
     under_way = conditions.rolling_out(wanted.revision, "by a restart")
@@ -106,6 +112,8 @@ def _patch(
         # This patch was made before, and was lost or removed. Removing it at once does not bring the next one sooner.
         apart = conditions.coalescing(before, wanted.revision, timing.between_restarts)
         return Step(before, apart, again=earliest)
+    if turn is not None and turn.hindrance:
+        return Step(before, conditions.awaits_turn(wanted.revision, turn), again=now + LOOK_AGAIN * turn.place)
     patch = Patch(wanted.token, wanted.secrets, attempt, application.resource_version, pod_to_delete)
     return Step(before, under_way, patch, done, now + timing.confirm, restarted=True)
 
@@ -130,12 +138,6 @@ def _gathered_at(before: Rollout, timing: Timing) -> datetime:
     """Return when the first patch for a revision may be made: until then it waits for more changes to bring."""
     begun = before.attempts or before.reverted
     return parse(before.at) + (timedelta() if begun else timing.gather)
-
-
-def _is_unrecorded(before: Rollout, application: Application) -> bool:
-    """Return whether an operator died between its patch and the status: the spec has the patch, the status does not."""
-    pending = (before.method, before.phase) == ("Restart", "Pending")
-    return pending and (application.token, application.attempt) == (before.token, before.attempts + 1)
 
 
 def _submission(application: Application, driver: Driver | None) -> str:

@@ -1,0 +1,205 @@
+"""The budget of restarts: how many are in flight at a time, in which order they come, and what pauses them. Pure.
+
+Everything follows from the statuses of the subscriptions and from their applications, so an operator that starts anew
+goes on with the same order. `handlers.restarts` collects them, and lets one restart begin at a time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from dynamic_kafka.metadata.kubernetes_names import RELEASE_ROLLOUT_ANNOTATION
+from kafkastream_operator.core.application import Application
+from kafkastream_operator.core.exit_codes import EXIT_CODES, TOPIC_INTEGRITY
+from kafkastream_operator.core.timestamps import parse
+from kafkastream_operator.models.stream import RolloutRules
+from kafkastream_operator.models.subscription import Rollout, SubscriptionStatus
+
+OVER = frozenset({"NotRunning", "RestartRequired", EXIT_CODES[TOPIC_INTEGRITY].reason})
+"""Reasons of `RolledOut` with which a patch has no effect any more: no driver starts by itself, or one has started."""
+WAITING = frozenset({"RollingOut", "Reverted", "Queued", "RolloutPaused"})
+"""Reasons of `RolledOut` with which a restart that is not patched yet waits for its turn."""
+
+
+class StreamKey(NamedTuple):
+    """A stream of a namespace."""
+
+    namespace: str
+    stream: str
+
+
+Rules = Mapping[StreamKey, RolloutRules]
+
+
+@dataclass(frozen=True)
+class Restart:
+    """The restart of one subscription, as its status and its application show it.
+
+    Attributes:
+        since: since when it waits, if it does.
+        again: its patch was made before, and was lost or removed.
+        failed_at: when its driver failed last, or when the operator gave it up; None if it has not failed, or if a
+            person has released the failure.
+        confirmed_at: None if it is not confirmed, or if it has failed.
+    """
+
+    namespace: str
+    name: str
+    streams: frozenset[StreamKey]
+    token: str
+    since: datetime
+    waiting: bool = False
+    in_flight: bool = False
+    again: bool = False
+    failed_at: datetime | None = None
+    confirmed_at: datetime | None = None
+
+    @property
+    def order(self) -> tuple[bool, datetime, str, str]:
+        """The order of the restarts: those begun before come first, then those that wait for longest."""
+        return not self.again, self.since, self.namespace, self.name
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The place of a waiting restart in the order.
+
+    Attributes:
+        place: from 1.
+        of: how many restarts wait.
+        hindrance: what it waits for; "" if it may begin now.
+        paused: it waits since another restart has failed.
+    """
+
+    restart: Restart
+    place: int
+    of: int
+    hindrance: str = ""
+    paused: bool = False
+
+
+def restart_of(
+    namespace: str,
+    name: str,
+    streams: Collection[str],
+    status: SubscriptionStatus,
+    application: Application | None,
+    *,
+    released: str = "",
+) -> Restart | None:
+    """Return the restart of a subscription; None if its last roll-out is none.
+
+    Args:
+        streams: the streams of its document.
+        released: the revision whose restart a person has released: the others no longer wait for it.
+    """
+    rollout = status.rollout
+    if rollout is None or rollout.method != "Restart":
+        return None
+    reasons = {each.type: each.reason for each in status.conditions}
+    reconciling = any(each.type == "Reconciling" and each.status == "True" for each in status.conditions)
+    pending, reason = rollout.phase == "Pending", reasons.get("RolledOut", "")
+    waiting = pending and reconciling and reason in WAITING
+    is_released = released == rollout.token
+    failed_at = _failed_at(status, rollout) if not is_released else None
+    return Restart(
+        namespace,
+        name,
+        frozenset(StreamKey(namespace, each) for each in streams),
+        rollout.token,
+        parse(rollout.at),
+        waiting=waiting,
+        in_flight=(rollout.phase == "Patched" and reason not in OVER and not is_released)
+        or (application is not None and is_unrecorded(rollout, application))
+        or (application is not None and waiting and _restarts_for_another(rollout, application)),
+        again=rollout.attempts > 0,
+        failed_at=failed_at,
+        confirmed_at=parse(rollout.at) if rollout.phase == "Confirmed" and failed_at is None else None,
+    )
+
+
+def turns(restarts: Iterable[Restart], rules: Rules, limit: int) -> list[Turn]:
+    """Return the turns of all waiting restarts, in their order.
+
+    Args:
+        rules: the rules of the streams; a stream without an entry has the default.
+        limit: how many restarts may be in flight in all.
+    """
+    known = list(restarts)
+    pauses = _pauses(known, rules)
+    used = Counter(key for each in known if each.in_flight for key in (None, *each.streams))
+    order = sorted((each for each in known if each.waiting), key=lambda each: each.order)
+    found = []
+    for place, each in enumerate(order, 1):
+        own = int(each.in_flight)  # its last patch for an earlier revision still has its effect
+        full = [key for key in each.streams if used[key] - own >= (_rule(rules, key).max_parallel or limit)]
+        causes = [pauses[key] for key in sorted(each.streams) if key in pauses]
+        hindrance = ""
+        if causes:
+            hindrance = _paused_by(*causes[0])
+        elif used[None] - own >= limit:
+            hindrance = f"as many restarts are in flight as --max-restarts allows ({limit})"
+        elif full:
+            key = min(full)
+            count = _rule(rules, key).max_parallel
+            hindrance = f"as many restarts are in flight as rollout.maxParallel of stream {key.stream} allows ({count})"
+        elif not own:
+            used.update((None, *each.streams))
+        found.append(Turn(each, place, len(order), hindrance, bool(causes)))
+    return found
+
+
+def _rule(rules: Rules, key: StreamKey) -> RolloutRules:
+    return rules.get(key) or RolloutRules()
+
+
+def _pauses(restarts: Iterable[Restart], rules: Rules) -> Mapping[StreamKey, tuple[StreamKey, Restart]]:
+    """Return {stream whose last finished restart has failed: the stream and that restart}."""
+    last: dict[StreamKey, tuple[datetime, Restart]] = {}
+    for each in restarts:
+        ended = each.failed_at or each.confirmed_at
+        if ended is None:
+            continue
+        for key in each.streams:
+            if key not in last or last[key][0] < ended:
+                last[key] = ended, each
+    return {
+        key: (key, each)
+        for key, (_, each) in last.items()
+        if each.failed_at is not None and _rule(rules, key).pause_on_failure
+    }
+
+
+def _paused_by(key: StreamKey, failed: Restart) -> str:
+    return (
+        f"the restart of subscription {failed.name}, which reads stream {key.stream}, too, has failed. Correct the"
+        " stream or that application. The others go on when one of these restarts succeeds. Or let them go on: kubectl"
+        f" annotate --overwrite kss/{failed.name} {RELEASE_ROLLOUT_ANNOTATION}={failed.token}"
+    )
+
+
+def _failed_at(status: SubscriptionStatus, rollout: Rollout) -> datetime | None:
+    """Return when the restart failed last; None if it has not, or if its driver has run long enough since."""
+    if rollout.phase == "Failed":
+        return parse(rollout.at)
+    failure, since = status.failure, status.restarted_at
+    if rollout.phase == "Pending" or failure is None or not failure.count or since is None:
+        return None
+    failed_at = parse(failure.at)
+    return failed_at if failed_at >= parse(since) else None
+
+
+def is_unrecorded(before: Rollout, application: Application) -> bool:
+    """Return whether an operator died between its patch and the status: the spec has the patch, the status does not."""
+    pending = (before.method, before.phase) == ("Restart", "Pending")
+    return pending and (application.token, application.attempt) == (before.token, before.attempts + 1)
+
+
+def _restarts_for_another(rollout: Rollout, application: Application) -> bool:
+    """Return whether the last patch was for an earlier revision, and its driver is not there yet."""
+    earlier = bool(application.attempt) and application.token not in ("", rollout.token)
+    return earlier and application.life in ("Starting", "Failing")

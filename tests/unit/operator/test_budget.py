@@ -1,0 +1,184 @@
+"""The budget of restarts as tables: which restarts count, their order, and what each waits for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kafkastream_operator.core.application import Application
+from kafkastream_operator.core.rollout.budget import Restart, StreamKey, restart_of, turns
+from kafkastream_operator.core.timestamps import stamp
+from kafkastream_operator.models.conditions import condition
+from kafkastream_operator.models.stream import RolloutRules
+from kafkastream_operator.models.subscription import LastFailure, Rollout, SubscriptionStatus
+from tests.unit.operator.world import START
+
+APPLICATION = Application("uid", "1", "Running", token="l/1", attempt=1, submission="s1")
+
+
+def at(seconds: float) -> str:
+    return stamp(START + timedelta(seconds=seconds))
+
+
+def status(phase: Any, reason: str, **more: Any) -> SubscriptionStatus:
+    """Return a status whose restart for revision 2 was patched at 10 s, or waits since then."""
+    rollout = Rollout(token="l/2", method="Restart", phase=phase, at=at(10), **more.pop("rollout", {}))
+    moving = condition("Reconciling", more.pop("moving", True), reason)
+    found = tuple(each.model_copy(update={"last_transition_time": at(0)}) for each in (_rolled_out(reason), moving))
+    return SubscriptionStatus(rollout=rollout, restarted_at=at(10), conditions=found, **more)
+
+
+def _rolled_out(reason: str) -> Any:
+    return condition("RolledOut", False, reason)
+
+
+def failure(seconds: float, count: int = 1) -> LastFailure:
+    return LastFailure(count=count, at=at(seconds))
+
+
+NOTHING: dict[str, Any] = {"waiting": False, "in_flight": False, "failed_at": None, "confirmed_at": None}
+PATCHED = replace(APPLICATION, token="l/2")
+STATES: dict[str, tuple[SubscriptionStatus, Application | None, dict[str, Any]]] = {
+    "gathers": (status("Pending", "RollingOut"), APPLICATION, {"waiting": True}),
+    "waits": (status("Pending", "Queued"), APPLICATION, {"waiting": True}),
+    "waits in a paused wave": (status("Pending", "RolloutPaused"), APPLICATION, {"waiting": True}),
+    "is kept apart from the last one": (status("Pending", "Coalescing"), APPLICATION, {}),
+    "is paused by its user": (status("Pending", "Paused"), APPLICATION, {}),
+    "waits, and its spec cannot be read": (status("Pending", "Queued", moving=False), APPLICATION, {}),
+    "was patched by an operator that died": (status("Pending", "Paused"), PATCHED, {"in_flight": True}),
+    "waits while the driver of the last patch starts": (
+        status("Pending", "Queued"),
+        replace(APPLICATION, life="Starting"),
+        {"waiting": True, "in_flight": True},
+    ),
+    "is patched": (status("Patched", "RollingOut"), PATCHED, {"in_flight": True}),
+    "is patched, and then paused": (status("Patched", "Paused"), PATCHED, {"in_flight": True}),
+    "is patched, and its streams are invalid": (
+        status("Patched", "RollingOut").model_copy(update={"conditions": ()}),
+        PATCHED,
+        {"in_flight": True},
+    ),
+    "is patched, and was stopped": (status("Patched", "NotRunning"), PATCHED, {}),
+    "is patched, and needs another strategy": (status("Patched", "RestartRequired"), PATCHED, {}),
+    "is patched, and fails": (
+        status("Patched", "RollingOut", failure=failure(20)),
+        PATCHED,
+        {"in_flight": True, "failed_at": 20},
+    ),
+    "is confirmed": (status("Confirmed", "Confirmed"), PATCHED, {"confirmed_at": 10}),
+    "is confirmed, and failed before": (
+        status("Confirmed", "Confirmed", failure=failure(5)),
+        PATCHED,
+        {"confirmed_at": 10},
+    ),
+    "is confirmed, and fails": (status("Confirmed", "Confirmed", failure=failure(20)), PATCHED, {"failed_at": 20}),
+    "has failed, and has run for long since": (
+        status("Confirmed", "Confirmed", failure=failure(20, 0)),
+        PATCHED,
+        {"confirmed_at": 10},
+    ),
+    "was given up": (status("Failed", "Stalled"), PATCHED, {"failed_at": 10}),
+}
+
+
+@pytest.mark.parametrize("case", STATES)
+def test_a_restart_is_what_its_status_shows(case: str) -> None:
+    seen, application, expected = STATES[case]
+    found = restart_of("ns", "app", ["orders"], seen, application)
+    assert found is not None
+    moments = {key: START + timedelta(seconds=value) for key, value in expected.items() if key.endswith("_at")}
+    assert {key: getattr(found, key) for key in NOTHING} == {**NOTHING, **expected, **moments}
+
+
+def test_a_live_change_is_no_restart() -> None:
+    rollout = Rollout(token="l/2", method="Reload", phase="Patched", at=at(10))
+    assert restart_of("ns", "app", ["orders"], SubscriptionStatus(rollout=rollout), PATCHED) is None
+
+
+def test_a_released_failure_is_none() -> None:
+    found = restart_of("ns", "app", ["orders"], status("Failed", "Stalled"), PATCHED, released="l/2")
+    earlier = restart_of("ns", "app", ["orders"], status("Failed", "Stalled"), PATCHED, released="l/1")
+    assert found is not None
+    assert earlier is not None
+    assert (found.failed_at is None, earlier.failed_at is None) == (True, False)
+
+
+def test_a_released_restart_is_not_in_flight() -> None:
+    crashing = status("Patched", "RollingOut", failure=failure(20))
+    found = restart_of("ns", "app", ["orders"], crashing, PATCHED, released="l/2")
+    assert found is not None
+    assert (found.in_flight, found.failed_at) == (False, None)
+
+
+def restart(name: str, seconds: float = 0, streams: str = "orders", **more: Any) -> Restart:
+    moments = {key: START + timedelta(seconds=more.pop(key)) for key in ("failed_at", "confirmed_at") if key in more}
+    keys = frozenset(StreamKey("ns", each) for each in streams.split())
+    return Restart("ns", name, keys, "l/2", START + timedelta(seconds=seconds), **moments, **more)
+
+
+def waits(name: str, seconds: float = 0, streams: str = "orders", **more: Any) -> Restart:
+    return restart(name, seconds, streams, waiting=True, **more)
+
+
+def flies(name: str, streams: str = "orders") -> Restart:
+    return restart(name, streams=streams, in_flight=True)
+
+
+FAILED, DONE = restart("f", failed_at=5), restart("d", confirmed_at=6)
+TURNS: dict[str, tuple[list[Restart], RolloutRules, str]] = {
+    "as many begin as may": ([waits("a"), waits("b"), waits("c")], RolloutRules(), "a b c:Queued"),
+    "those in flight count": ([flies("x"), waits("a"), waits("b")], RolloutRules(), "a b:Queued"),
+    "the longest wait comes first": ([waits("a", 3), waits("b", 1), waits("c", 2)], RolloutRules(), "b c a:Queued"),
+    "a restart begun before comes first": (
+        [waits("a", 1), waits("b", 2), waits("c", 3, again=True)],
+        RolloutRules(),
+        "c a b:Queued",
+    ),
+    "one in flight already needs no more room": (
+        [flies("x"), waits("a", 1), waits("b", 2, in_flight=True)],
+        RolloutRules(),
+        "a:Queued b",
+    ),
+    "a stream has a limit of its own": (
+        [waits("a"), waits("b"), waits("c", 1, "bills")],
+        RolloutRules(max_parallel=1),
+        "a b:Queued c",
+    ),
+    "the operator's limit holds beside the stream's": (
+        [flies("x", "bills"), waits("a"), waits("b")],
+        RolloutRules(max_parallel=9),
+        "a b:Queued",
+    ),
+    "a failure pauses": ([FAILED, waits("a"), waits("b")], RolloutRules(), "a:RolloutPaused b:RolloutPaused"),
+    "a failure pauses its streams only": ([FAILED, waits("a", 0, "bills")], RolloutRules(), "a"),
+    "a failure pauses what also reads others": (
+        [FAILED, waits("a", 0, "bills orders")],
+        RolloutRules(),
+        "a:RolloutPaused",
+    ),
+    "a later success ends the pause": ([FAILED, DONE, waits("a")], RolloutRules(), "a"),
+    "an earlier success does not": (
+        [FAILED, restart("d", confirmed_at=4), waits("a")],
+        RolloutRules(),
+        "a:RolloutPaused",
+    ),
+    "a stream may go on after failures": ([FAILED, waits("a")], RolloutRules(pause_on_failure=False), "a"),
+}
+
+
+@pytest.mark.parametrize("case", TURNS)
+def test_turns_follow_the_order(case: str) -> None:
+    restarts, rules, expected = TURNS[case]
+    found = turns(restarts, {StreamKey("ns", "orders"): rules}, 2)
+    reasons = [":RolloutPaused" if each.paused else ":Queued" if each.hindrance else "" for each in found]
+    assert " ".join(each.restart.name + reason for each, reason in zip(found, reasons, strict=True)) == expected
+    assert [each.place for each in found] == list(range(1, len(found) + 1))
+
+
+def test_a_pause_names_the_failure_and_the_way_out() -> None:
+    (found,) = turns([FAILED, waits("a")], {}, 2)
+    assert "subscription f" in found.hindrance
+    assert "kss/f kafkastream.dev/release-rollout=l/2" in found.hindrance

@@ -1,0 +1,246 @@
+"""Stories of several applications that one change restarts: never more at a time than the budget, whatever happens."""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime, timedelta
+
+import pytest
+
+from kafkastream_operator.core.rollout.budget import Restart, Rules, StreamKey, Turn, restart_of, turns
+from kafkastream_operator.models.stream import KafkaStreamStatus, RolloutRules
+from tests.unit.operator.checked_world import BrokenPromiseError, CheckedWorld, OverError
+from tests.unit.operator.test_stories import a_story
+from tests.unit.operator.world import World, cluster, running, safe_to_decommission
+
+LIMIT = 2
+
+
+class Wave:
+    """Several applications of one namespace, under one budget. Nothing of it is kept beside their statuses.
+
+    Attributes:
+        released: {name: the revision whose failed restart a person has released}.
+    """
+
+    def __init__(self, worlds: dict[str, World], limit: int = LIMIT, rules: Rules | None = None) -> None:
+        self.worlds, self.limit, self.rules = worlds, limit, rules or {}
+        self.released: dict[str, str] = {}
+        for name, world in worlds.items():
+            world.turn = lambda name=name: self._turn_of(name)  # type: ignore[misc]
+
+    def change(self, *names: str) -> Wave:
+        """Give the stream these clusters, and reconcile each application until nothing more is written."""
+        for world in self.worlds.values():
+            world.stream("orders", cluster("east"), *map(cluster, names))
+        return self.rest()
+
+    def rest(self) -> Wave:
+        for _ in range(3):
+            for world in self.worlds.values():
+                world.settle()
+        return self
+
+    def later(self, seconds: float) -> Wave:
+        for world in self.worlds.values():
+            world.later(seconds=seconds)
+        return self.rest()
+
+    def starts(self, *names: str) -> Wave:
+        """Start the driver that each of these was patched for."""
+        for name in names:
+            self.worlds[name].driver_starts(reports=False)
+        return self.rest()
+
+    @property
+    def reasons(self) -> str:
+        return " ".join(world.condition("RolledOut")[1] for world in self.worlds.values())
+
+    def restarts(self) -> list[Restart]:
+        found = [
+            restart_of(
+                "ns",
+                name,
+                world.document.streams if world.document is not None else world.status.kept,
+                world.status,
+                world.application,
+                released=self.released.get(name, ""),
+            )
+            for name, world in self.worlds.items()
+        ]
+        return [each for each in found if each is not None]
+
+    def _turn_of(self, name: str) -> Turn | None:
+        rollout = self.worlds[name].status.rollout
+        if rollout is None or (rollout.method, rollout.phase) != ("Restart", "Pending"):
+            return None
+        for_now = [each for each in self.restarts() if each.name != name]
+        (own,) = [each for each in self.restarts() if each.name == name]
+        for_now.append(Restart(**{**vars(own), "waiting": True}))
+        return next(each for each in turns(for_now, self.rules, self.limit) if each.restart.name == name)
+
+
+def wave(count: int = 5, **rules: object) -> Wave:
+    """Return applications that run on cluster east, an hour after their start."""
+    worlds = {f"app{number}": running(updateStrategy="Restart").later(hours=1) for number in range(count)}
+    return Wave(worlds, rules={StreamKey("ns", "orders"): RolloutRules.model_validate(rules)})
+
+
+def test_as_many_restarts_begin_as_the_budget_allows() -> None:
+    found = wave().change("west")
+    assert found.reasons == "RollingOut RollingOut Queued Queued Queued"
+    assert "number 1 of 3 that wait: as many restarts are in flight" in found.worlds["app2"].message("RolledOut")
+    assert "number 3 of 3" in found.worlds["app4"].message("RolledOut")
+    found.starts("app1")
+    assert found.reasons == "RollingOut Confirmed RollingOut Queued Queued"
+    found.starts("app0", "app2").starts("app3", "app4")
+    assert found.reasons == " ".join(["Confirmed"] * 5)
+    assert [world.patches for world in found.worlds.values()] == [1] * 5
+
+
+def test_a_waiting_restart_is_neither_stalled_nor_an_event() -> None:
+    world = wave().change("west").worlds["app4"]
+    assert [world.condition(each) for each in ("Ready", "Reconciling", "Stalled")] == [
+        ("False", "Queued"),
+        ("True", "Queued"),
+        ("False", "Settled"),
+    ]
+    assert "Queued" not in {reason for reason, _ in world.events}
+    assert world.status.rolling_out_since is None
+
+
+def test_a_failed_restart_pauses_the_others() -> None:
+    found = wave().change("west")
+    found.worlds["app0"].driver_starts().driver_fails("bad servers")
+    found.rest()
+    assert found.reasons.split()[2:] == ["RolloutPaused"] * 3
+    assert "subscription app0" in found.worlds["app2"].message("RolledOut")
+    found.later(3600)
+    assert sum(world.patches for name, world in found.worlds.items() if name not in ("app0", "app1")) == 0
+
+
+def test_the_next_success_ends_the_pause() -> None:
+    found = wave().change("west")
+    found.worlds["app0"].driver_starts().driver_fails()
+    found.rest().later(1)
+    assert found.reasons.split()[2:] == ["RolloutPaused"] * 3
+    found.starts("app1")
+    assert found.reasons.split()[2:] == ["RollingOut", "Queued", "Queued"]
+
+
+def test_a_person_ends_the_pause() -> None:
+    found = wave().change("west")
+    found.worlds["app0"].driver_starts().settle().driver_fails()
+    found.rest()
+    rollout = found.worlds["app0"].status.rollout
+    assert rollout is not None
+    found.released["app0"] = "fresh/1"  # an earlier revision
+    assert found.rest().reasons.split()[2:] == ["RolloutPaused"] * 3
+    found.released["app0"] = rollout.token
+    assert found.rest().reasons.split()[2:] == ["RollingOut", "Queued", "Queued"]
+
+
+def test_a_correction_of_the_stream_goes_on_after_a_failure() -> None:
+    found = wave().change("west")
+    found.worlds["app0"].driver_starts().driver_fails()
+    found.rest().later(61)
+    found.change("north").later(2)
+    assert "RolloutPaused" not in found.reasons
+    assert found.reasons.count("Queued") == 3
+
+
+def test_a_given_up_restart_pauses_the_others() -> None:
+    found = wave(3).change("west")
+    found.starts("app1").starts("app2")
+    found = wave(3).change("west")
+    for _ in range(12):
+        found.later(120)
+    assert found.reasons == "Stalled Stalled RolloutPaused"
+
+
+def test_a_stream_may_take_one_restart_at_a_time() -> None:
+    assert wave(3, maxParallel=1).change("west").reasons == "RollingOut Queued Queued"
+
+
+def test_a_stream_may_go_on_after_a_failure() -> None:
+    found = wave(4, pauseOnFailure=False).change("west")
+    found.worlds["app0"].driver_starts().settle().driver_fails()
+    assert found.rest().reasons.split() == ["Confirmed", "RollingOut", "RollingOut", "Queued"]
+
+
+def test_a_waiting_restart_keeps_its_place_through_newer_changes() -> None:
+    found = wave(4).change("west")
+    for world in found.worlds.values():
+        world.later(seconds=5)
+    for name in ("app3", "app2"):  # the change reaches the last one first
+        found.worlds[name].stream("orders", cluster("east"), cluster("west"), cluster("north")).settle()
+    found.starts("app0")
+    assert found.worlds["app2"].condition("RolledOut")[1] == "RollingOut"
+    assert found.worlds["app3"].condition("RolledOut")[1] == "Queued"
+
+
+@pytest.mark.parametrize("policy", ["WhenDrained", "Immediate"])
+def test_nothing_is_safe_to_decommission_while_restarts_wait(policy: str) -> None:
+    found = wave(3)
+    before = KafkaStreamStatus()
+    for world in found.worlds.values():
+        world.stream("orders", cluster("east"), policy=policy)
+    for removed in (False, True):
+        if removed:
+            for world in found.worlds.values():
+                world.stream("orders", cluster("west"), policy=policy)
+            found.rest()
+        any_world = found.worlds["app0"]
+        readers = [world.reader() for world in found.worlds.values()]
+        before = any_world.stream_status("orders", readers, before, 1 + removed)
+        assert safe_to_decommission(before)[0] == ("False" if removed else "True")
+    assert found.reasons == "RollingOut RollingOut Queued"
+    found.starts("app0", "app1")
+    readers = [world.reader() for world in found.worlds.values()]
+    assert safe_to_decommission(found.worlds["app0"].stream_status("orders", readers, before, 2))[0] == "False"
+
+
+# -- random stories ---------------------------------------------------------------------------------------------------
+
+ENDS_A_FLIGHT = frozenset({"life", "vanishes", "reverts", "lose", "change", "starts"})
+"""Happenings after which the last patch of an application has no effect to wait for, or its trace is lost."""
+
+
+def play(seed: int) -> int:
+    """Play one story with several applications at once, and return the most restarts in flight."""
+    dice = random.Random(seed)
+    stories = {f"app{number}": a_story(4 * seed + number) for number in range(4)}
+    worlds = {name: CheckedWorld() for name in stories}
+    found, patched, most = Wave(dict(worlds)), dict[str, datetime](), 0
+    for world in worlds.values():
+        world.changes(orphanRetention="1d")
+    while any(stories.values()):
+        name = dice.choice([each for each, left in stories.items() if left])
+        what, *arguments = stories[name].pop(0)
+        world, before = worlds[name], worlds[name].patches
+        if what == "change":
+            arguments[0].pop("updateStrategy", None)
+            arguments[0]["updateStrategy"] = "Restart"
+        if what == "passes":
+            for each in worlds.values():
+                each.passes(*arguments)
+        else:
+            try:
+                getattr(world, what)(*arguments)
+            except OverError:
+                del stories[name], worlds[name], found.worlds[name]
+                patched.pop(name, None)
+                continue
+        if what in ENDS_A_FLIGHT:
+            patched.pop(name, None)
+        if world.patches > before:
+            patched[name] = world.now
+        flying = {each for each, at in patched.items() if world.now - at < timedelta(seconds=60)}
+        most = max(most, len(flying))
+        if len(flying) > LIMIT:
+            raise BrokenPromiseError(f"story {seed}: {sorted(flying)} are restarted at once, after {what} of {name}")
+    return most
+
+
+def test_no_random_story_exceeds_the_budget() -> None:
+    assert max(play(seed) for seed in range(30)) == LIMIT
