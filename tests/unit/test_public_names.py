@@ -108,6 +108,7 @@ def test_the_errors_are_pinned() -> None:
         "SecretWithheldError": "SecretError",
         "OffsetDocumentError": "DynamicKafkaError",
         "StaleCheckpointError": "OffsetDocumentError",
+        "RecordTooLargeError": "ClusterError",
         "StateMismatchError": "OffsetDocumentError",
         "IdentityError": "DynamicKafkaError",
         "PendingRangesError": "DynamicKafkaError",
