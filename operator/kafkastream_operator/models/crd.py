@@ -32,7 +32,8 @@ def crd(module: ModuleType, spec: type[BaseModel], status: type[BaseModel]) -> d
     """Return the CustomResourceDefinition of one kind.
 
     Args:
-        module: the module of the kind, with PLURAL, SINGULAR, KIND, SHORT_NAMES, COLUMNS, LIST_KEYS and RULES.
+        module: the module of the kind, with PLURAL, SINGULAR, KIND, SHORT_NAMES, COLUMNS, LIST_KEYS,
+            LIST_SETS and RULES.
     """
     schema = {
         "type": "object",
@@ -51,6 +52,8 @@ def crd(module: ModuleType, spec: type[BaseModel], status: type[BaseModel]) -> d
     for path, key in module.LIST_KEYS.items():
         at = _at(schema, path)
         at["x-kubernetes-list-type"], at["x-kubernetes-list-map-keys"] = "map", [key]
+    for path in module.LIST_SETS:
+        _at(schema, path)["x-kubernetes-list-type"] = "set"
     for path, rules in module.RULES.items():
         _at(schema, path)["x-kubernetes-validations"] = [{"rule": rule, "message": text} for rule, text in rules]
     return {

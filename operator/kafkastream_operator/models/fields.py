@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 from pydantic.alias_generators import to_camel
 
 from dynamic_kafka.metadata.kubernetes_names import SECRET_CHARACTERS
+from dynamic_kafka.metadata.offset_grammar import START, STOP, Side
 
 MAX_CLUSTERS = 64
 MAX_TOPICS = 256
@@ -22,7 +23,8 @@ MAX_SERVERS = 64
 _PLAIN = r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$"
 _DNS = r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"
 _DURATION = r"^([0-9]{1,9}(ms|s)?|[0-9]{1,7}m|[0-9]{1,5}h|[0-9]{1,4}d)$"
-_SERVERS = r"^[^\s/,@]+:[0-9]{1,5}(,[^\s/,@]+:[0-9]{1,5})*$"
+_PORT = r"(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3})"
+_SERVER = rf"[^\s/,@]+:{_PORT}"
 
 ClusterName = Annotated[str, Field(min_length=1, max_length=63, pattern=_PLAIN)]
 """A cluster id. It allows less than a file's cluster ids do, because it is the name of a mounted folder, too."""
@@ -36,8 +38,8 @@ SecretName = Annotated[
 """The name of a Secret that Spark mounts. Spark names the volume `<Secret>-volume`, and a volume's name has at most 63
 characters and no dot."""
 TopicName = Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._-]+$")]
-Server = Annotated[str, Field(min_length=3, max_length=261, pattern=r"^[^\s/,@]+:[0-9]{1,5}$")]
-Servers = Annotated[str, Field(min_length=3, max_length=4096, pattern=_SERVERS)]
+Server = Annotated[str, Field(min_length=3, max_length=261, pattern=f"^{_SERVER}$")]
+Servers = Annotated[str, Field(min_length=3, max_length=4096, pattern=f"^{_SERVER}(,{_SERVER})*$")]
 Regex = Annotated[str, Field(min_length=1, max_length=512)]
 Text = Annotated[str, Field(max_length=1024)]
 Moment = Annotated[str, Field(max_length=64, json_schema_extra={"format": "date-time"})]
@@ -83,8 +85,17 @@ def _refuse_null(value: Any) -> Any:
     return value
 
 
-Offsets = Annotated[Any, BeforeValidator(_refuse_null), WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True})]
-"""A word, a timestamp, or offsets by topic. A structural schema cannot express that, so the operator checks it."""
+def _words(side: Side) -> WithJsonSchema:
+    """Return the schema of offsets: a word, a timestamp, or offsets by topic.
+
+    No structural schema has a type for that. The pattern only concerns words; the operator checks the rest.
+    """
+    pattern = f"^({'|'.join(side.words)})$"
+    return WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True, "pattern": pattern})
+
+
+StartingOffsets = Annotated[Any, BeforeValidator(_refuse_null), _words(START)]
+StoppingOffsets = Annotated[Any, BeforeValidator(_refuse_null), _words(STOP)]
 
 
 class Part(BaseModel):

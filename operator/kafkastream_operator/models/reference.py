@@ -114,8 +114,10 @@ def _bounds(node: Mapping[str, Any]) -> str:
     found = [text for low, high, what in _BOUNDS if (text := _range(node.get(low), node.get(high), what))]
     if "x-kubernetes-list-map-keys" in node:
         found.append(f"one per `{node['x-kubernetes-list-map-keys'][0]}`")
+    if node.get("x-kubernetes-list-type") == "set":
+        found.append("each once")
     if "pattern" in node:
-        found.append(f"`{node['pattern']}`")
+        found.append(f"{'' if 'type' in node else 'a word: '}`{node['pattern']}`")
     inner = node.get("items") or node.get("additionalProperties")
     if isinstance(inner, Mapping) and inner.get("type") != "object":
         each = _bounds(inner)

@@ -17,11 +17,12 @@ from kafkastream_operator.models.fields import (
     DurationText,
     FormerName,
     ObjectName,
-    Offsets,
     Part,
     Properties,
     SecretName,
     Servers,
+    StartingOffsets,
+    StoppingOffsets,
     TopicIds,
     TopicName,
 )
@@ -68,8 +69,8 @@ class StreamCluster(Part):
     topic_ids: TopicIds = Field(default_factory=dict)
     properties: Properties = Field(default_factory=dict)
     secret_ref: SecretRef | None = None
-    starting_offsets: Offsets = None
-    stopping_offsets: Offsets = None
+    starting_offsets: StartingOffsets = None
+    stopping_offsets: StoppingOffsets = None
     renamed_from: FormerName | None = None
     cluster_ref: ObjectName | None = None
 
@@ -203,6 +204,8 @@ LIST_KEYS: Mapping[str, str] = {
     "status.subscribers": "name",
     "status.conditions": "type",
 }
+LIST_SETS = ("spec.clusters.items.topics",)
+"""Lists without duplicates. A CEL rule for so many topics is beyond the API server's budget."""
 RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "spec.clusters.items": (
         ("!has(self.clusterRef)", "clusterRef is reserved for a later version: leave it out"),

@@ -271,6 +271,7 @@ COLUMNS = (
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
 )
 LIST_KEYS: Mapping[str, str] = {"spec.secrets": "cluster", "status.conditions": "type"}
+LIST_SETS: tuple[str, ...] = ()
 RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "": (
         (

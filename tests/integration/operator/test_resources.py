@@ -46,6 +46,11 @@ STREAM_MISTAKES: dict[str, tuple[list[dict[str, Any]], str]] = {
     "a command": ([cluster("e", properties={"sasl.kerberos.kinit.cmd": "sh"})], "use secretRef for"),
     "a password": ([cluster("e", properties={"sasl.password": "x"})], "use secretRef for"),
     "a URL": ([cluster("e", properties={"sasl.oauthbearer.token.endpoint.url": "x"})], "use secretRef for"),
+    "a topic twice": ([cluster("e", "t", "o", "t")], "duplicate entries"),
+    "a port that is too large": ([{"id": "e", "bootstrapServers": "e:99999", "topics": ["t"]}], "bootstrapServers"),
+    "the port 0": ([{"id": "e", "bootstrapServers": "f:9092,e:0", "topics": ["t"]}], "bootstrapServers"),
+    "a misspelt start": ([cluster("e", startingOffsets="earlist")], "startingOffsets"),
+    "a stop at the beginning": ([cluster("e", stoppingOffsets="earliest")], "stoppingOffsets"),
     "a topic with a space": ([cluster("e", "a b")], "topics"),
 }
 
@@ -58,6 +63,18 @@ def test_the_api_server_refuses_a_stream_with(what: str, stage: Stage, operator:
     assert message in str(refused.value)
 
 
+def test_the_api_server_takes_every_form_of_offsets(stage: Stage, operator: OperatorProcess) -> None:
+    at, by_topic = {"timestamp": "2026-11-01T00:00:00Z"}, {"orders": {"0": 5}}
+    starts = ["earliest", "latest", "committed", at, by_topic]
+    stops = ["latest", "committed", at, by_topic]
+    clusters = [cluster(f"a{n}", startingOffsets=each) for n, each in enumerate(starts)]
+    clusters += [cluster(f"o{n}", stoppingOffsets=each) for n, each in enumerate(stops)]
+    stage.stream("orders", *clusters, {"id": "ports", "bootstrapServers": "e:1,f:65535,[::1]:9092", "topics": ["t"]})
+    stage.subscription()
+    found = stage.wait_condition("StreamsResolved", "Resolved")
+    assert found["message"] == "1 stream"
+
+
 SUBSCRIPTION_MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "ids and a pattern": ({"streams": {"ids": ["a"], "pattern": "a"}}, "exactly one of"),
     "neither": ({"streams": {}}, "exactly one of"),
@@ -66,6 +83,10 @@ SUBSCRIPTION_MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "another kind": ({"applicationRef": {"name": "a", "kind": "Job"}}, "kind"),
     "a secret without servers": (
         {"secrets": [{"cluster": "e", "name": "s", "allowedServers": []}]},
+        "allowedServers",
+    ),
+    "a server with a port that is too large": (
+        {"secrets": [{"cluster": "e", "name": "s", "allowedServers": ["e:65536"]}]},
         "allowedServers",
     ),
 }

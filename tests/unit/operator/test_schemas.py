@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
+from dynamic_kafka.metadata.offset_grammar import START, STOP
 from kafkastream_operator.models.crd import crds
+from kafkastream_operator.models.fields import Servers
 
 WORDS = {
     "spec.clusters[].properties{}": "the value of a Kafka property",
@@ -77,3 +81,21 @@ def test_fields_without_a_schema_are_listed(name: str) -> None:
     }
     assert {path for path, node in values(name, "spec", "status") if "type" not in node} <= open_to_all
     assert open_to_all == OPEN[name]
+
+
+def test_the_crd_has_every_word_of_the_offset_grammar() -> None:
+    clusters = crds()["kafkastreams.yaml"]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    fields = clusters["properties"]["spec"]["properties"]["clusters"]["items"]["properties"]
+    for name, side in (("startingOffsets", START), ("stoppingOffsets", STOP)):
+        assert "type" not in fields[name]  # a pattern concerns words only
+        assert all(re.fullmatch(fields[name]["pattern"], word) for word in side.words)
+
+
+@pytest.mark.parametrize(("port", "valid"), [("0", False), ("1", True), ("65535", True), ("65536", False)])
+def test_a_port_is_one_of_tcps(port: str, *, valid: bool) -> None:
+    adapter = TypeAdapter(Servers)
+    if valid:
+        assert adapter.validate_python(f"e:9092,f:{port}")
+        return
+    with pytest.raises(ValidationError):
+        adapter.validate_python(f"e:9092,f:{port}")
