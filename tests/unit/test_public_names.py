@@ -46,7 +46,7 @@ def test_the_package_is_importable_without_spark() -> None:
 
 def test_workers_of_spark_import_no_document_models() -> None:
     """Spark forks a process for each look-up of the source and for tasks; pydantic would double its start."""
-    code = "import sys, dynamic_kafka.spark.source; print(sorted({'pydantic', 'yaml'} & sys.modules.keys()))"
+    code = "import sys, dynamic_kafka.spark.source; print(sorted({'pydantic', 'yaml', 'msgspec'} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, encoding="utf-8")
     assert done.stdout == "[]\n"
 

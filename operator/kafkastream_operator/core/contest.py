@@ -50,7 +50,7 @@ class Contest:
 
     def recorded(self, rendered: Rendered) -> Rendered:
         """Return the rendered document of a status with the restorations so far."""
-        return rendered.model_copy(update={"restored": self.times, "restored_at": self.at})
+        return rendered.model_copy(update={"restored": self.times or None, "restored_at": self.at})
 
 
 def contest_over(view: View, content: NextDocument, *, older: bool) -> Contest:
@@ -62,7 +62,7 @@ def contest_over(view: View, content: NextDocument, *, older: bool) -> Contest:
     last, found, document = view.status.rendered, view.config_map, content.document
     restored_at = last.restored_at if last is not None else None
     recent = restored_at is not None and view.now - parse(restored_at) < MEMORY
-    times = last.restored if last is not None and recent else 0
+    times = (last.restored or 0) if last is not None and recent else 0
     known = Contest(False, None, times, restored_at if recent else None)
     if last is None or document is None or not content.written:
         return known

@@ -147,7 +147,8 @@ class Rendered(Part):
         counter: the number of the revision within its lineage.
         hash: the hash of the document's streams.
         restored: how often in succession the operator has written this document again, after somebody else had changed
-            or deleted it; 0 if that was never needed. Ten quiet minutes end the count.
+            or deleted it. Ten quiet minutes end the count. None if that was never needed, since an earlier release
+            does not read the field.
         restored_at: the time of the last restoration.
     """
 
@@ -155,7 +156,7 @@ class Rendered(Part):
     lineage: Annotated[str, Field(max_length=64)]
     counter: Annotated[int, Field(ge=0)]
     hash: Annotated[str, Field(max_length=80)]
-    restored: Annotated[int, Field(ge=0)] = 0
+    restored: Annotated[int, Field(ge=0)] | None = None
     restored_at: Moment | None = None
 
 

@@ -119,13 +119,13 @@ class ConsumerCache:
             cached.in_use = True
         try:
             yield cached
+            cached.connection.unassign()
         except BaseException:
             with self._lock:
                 self._by_key.pop(key, None)
             cached.close_in_background()
             raise
         else:
-            cached.connection.unassign()
             with self._lock:
                 cached.in_use = False
                 cached.used_at = time.monotonic()

@@ -60,7 +60,11 @@ class NativeConnection(ConsumerConnection):
     def fetch(self, wanted: Wanted, timeout_s: float) -> Fetched:
         """Wait for one message, then add the records that have arrived already, up to the next notice."""
         message = self.consumer.poll(0)  # calls error_cb and stats_cb; no record arrives here
-        if message is not None and message.error() is not None:
+        if message is not None:
+            if message.error() is None:
+                raise RuntimeError(
+                    f"the record at offset {message.offset()} came by another way than the native reader's"
+                )
             _, _, rows, size, *_ = self._client.fetch(*wanted._replace(rows=0), 0)
             return Fetched(None, wanted.position, rows, size, Notice(message.offset() or 0, message.error()))
         found = self._client.fetch(*wanted, math.ceil(timeout_s * 1000))

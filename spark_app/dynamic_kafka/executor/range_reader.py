@@ -89,7 +89,8 @@ def read_range(task: ReadTask, evaluation: Evaluation | None = None) -> Iterator
         try:
             with CONSUMERS.lend(task.part.split.cluster, digest, lambda: config, task.source, task.active) as cached:
                 check_identity(task, cached, deadline)
-                reader = _RangeReader(task, cached, headers=evaluator is not None and evaluator.needs_records)
+                needs_headers = evaluator is not None and (evaluator.needs_records or task.dead_letters is not None)
+                reader = _RangeReader(task, cached, headers=needs_headers)
                 if task.statistics:
                     counts = ClientCounts(native=1) if extension is not None else ClientCounts(python=1)
                     STATISTICS.add(task.part.split.cluster, counts)

@@ -157,6 +157,8 @@ def run(names: Sequence[str], *, rounds: int | None = None, records: int | None 
     problems = figures.falls(made.result, recorded)
     made.write_page(problems)
     print("\n".join(table(made.result, recorded)))
+    if not recorded:
+        print(f"{RECORDED} is missing: nothing was compared with earlier figures")
     for each in problems:
         print(f"FALLEN: {each}")
     print(f"{RESULT}\n{PAGE}")

@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 from dynamic_kafka.app.tools.delivered_rows import last_rows
 from dynamic_kafka.app.tools.restored_offsets import RestoredOffsets, SavedOffsets, restore
-from dynamic_kafka.app.tools.restored_text import restored_text
+from dynamic_kafka.app.tools.restored_text import restored_text, restored_wire
 from dynamic_kafka.errors import IdentityError, OffsetDocumentError, OptionError
 from dynamic_kafka.metadata.document_models import ListCluster
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
@@ -72,6 +72,17 @@ def test_a_split_that_is_not_saved_starts_at_its_first_record() -> None:
     assert '"1": -2' in text
     assert "NOT CHECKED: this source has no ids of east" in text
     assert "1 partitions are not saved" in text
+
+
+def test_a_cluster_without_saved_offsets_starts_at_its_beginning() -> None:
+    # The option's default, the end, would skip what the cluster holds already
+    restored = restore(SavedOffsets("the group", {}), answers(), NAMED)
+    entry = {"clusterId": "east", "startingOffsets": "earliest"}
+    wire = restored_wire(SavedOffsets("the group", {}), restored)
+    assert wire["metadata"] == [entry]
+    assert wire["startingOffsets"] == {"east": {"orders": {"0": -2, "1": -2}}}
+    text = restored_text(SavedOffsets("x", {}), restored, None)
+    assert "    - clusterId: east\n      startingOffsets: earliest\n" in text
 
 
 @pytest.mark.parametrize(

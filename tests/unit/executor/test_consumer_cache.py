@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from dynamic_kafka.executor import native_connection
 from dynamic_kafka.executor.consumer_cache import IDLE_S, MAX_CONSUMERS, ConsumerCache
@@ -52,6 +53,16 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
     Client.made = []
     monkeypatch.setattr(native_connection, "Consumer", Client)
     yield Worker(monkeypatch)
+
+
+def test_a_consumer_that_cannot_be_returned_is_closed(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Client) -> None:
+        raise KafkaException(KafkaError(KafkaError._FATAL))
+
+    monkeypatch.setattr(Client, "unassign", fail)
+    with pytest.raises(KafkaException):
+        worker.read("sink-1", "east")
+    assert worker.open() == []
 
 
 def test_sources_with_groups_of_their_own_keep_their_consumers(worker: Worker) -> None:

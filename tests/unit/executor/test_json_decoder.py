@@ -121,6 +121,15 @@ def test_the_cost_of_hostile_input_is_linear(record: bytes) -> None:
     assert values[1]["i"].as_py() == 1 and malformed[1].as_py() is False
 
 
+@pytest.mark.parametrize("text", ["9999999-12-31", "5881580-07-12", "-5877641-06-22", "-9999999-01-01"])
+def test_a_date_outside_of_32_bits_of_days_is_malformed(text: str) -> None:
+    values, malformed = decoder("d DATE, m MAP<STRING, DATE>").decode(
+        pa.array([f'{{"d":"{text}"}}'.encode(), f'{{"m":{{"a":"{text}"}}}}'.encode()], pa.binary())
+    )
+    assert malformed.to_pylist() == [True, True]
+    assert values[0].as_py() == {"d": None, "m": None}
+
+
 def test_a_name_that_the_fast_way_cannot_have() -> None:
     made = decoder('`a"b` INT, `c\\d` STRING')
     values, malformed = made.decode(pa.array([b'{"a\\"b":1,"c\\\\d":"x"}', b"{"], pa.binary()))

@@ -235,3 +235,22 @@ def test_a_file_that_does_not_load_is_no_failure(monkeypatch: pytest.MonkeyPatch
     assert native.load.__wrapped__() == (
         "the extension is not part of this installation, or does not fit it: invalid ELF header"
     )
+
+
+def test_a_record_of_the_consumers_own_queue_is_an_error() -> None:
+    """Skipping it would lose it without a message."""
+
+    class Record:
+        def error(self) -> None:
+            return None
+
+        def offset(self) -> int:
+            return 7
+
+    class Consumer:
+        def poll(self, timeout: float) -> Record:
+            return Record()
+
+    connection = NativeConnection("east", Consumer(), [], client=None)  # type: ignore[arg-type]
+    with pytest.raises(RuntimeError, match="the record at offset 7 came"):
+        connection.fetch(Wanted(0, 10, -1, 10, 1000, 100.0, headers=False), 1.0)

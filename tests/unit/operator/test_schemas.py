@@ -91,7 +91,9 @@ def test_the_crd_has_every_word_of_the_offset_grammar() -> None:
         assert all(re.fullmatch(fields[name]["pattern"], word) for word in side.words)
 
 
-@pytest.mark.parametrize(("port", "valid"), [("0", False), ("1", True), ("65535", True), ("65536", False)])
+@pytest.mark.parametrize(
+    ("port", "valid"), [("0", False), ("1", True), ("09092", True), ("65535", True), ("65536", False)]
+)
 def test_a_port_is_one_of_tcps(port: str, *, valid: bool) -> None:
     adapter = TypeAdapter(Servers)
     if valid:

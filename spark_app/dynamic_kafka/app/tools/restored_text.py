@@ -32,16 +32,15 @@ def restored_text(
         for each in restored.splits
     ]
     titles = ("cluster", "topic", "partition", "start", "waiting", "twice", "missed")
-    every = {each.split: -2 if each.start is None else each.start for each in restored.splits}
     parts = [
         f"From {saved.origin}.",
         *_notes(saved, restored, checkpoint),
         table(titles, rows),
         _sums(restored),
         *(_stop_records(saved, restored) if evaluates else ()),
-        f"In the metadata, for each cluster:\n\n{_yaml(_entries(restored.offsets()))}",
+        f"In the metadata, for each cluster:\n\n{_yaml(_metadata(restored))}",
         "Or as an option of the new query, which has to list every partition (-2 is the first record):\n\n"
-        f"    startingOffsets  {json.dumps(_nested(every), sort_keys=True)}",
+        f"    startingOffsets  {json.dumps(_nested(_every(restored)), sort_keys=True)}",
         "Give the query a new checkpoint and a new stateLocation, and a Parquet sink a new folder. After its first"
         " committed batch, remove the offsets from the metadata.",
         *filter(None, [group]),
@@ -112,6 +111,18 @@ def _stop_records(saved: SavedOffsets, restored: RestoredOffsets) -> Iterator[st
         )
 
 
+def _every(restored: RestoredOffsets) -> dict[Split, int]:
+    """Return the start of each split as the option has it: -2 is the first record."""
+    return {each.split: -2 if each.start is None else each.start for each in restored.splits}
+
+
+def _metadata(restored: RestoredOffsets) -> list[Any]:
+    """Return the fields of each cluster. One without offsets must not get the option's default, which is the end."""
+    saved = {entry["clusterId"]: entry for entry in _entries(restored.offsets())}
+    clusters = dict.fromkeys(each.split.cluster for each in restored.splits)
+    return [saved.get(each, {"clusterId": each, "startingOffsets": "earliest"}) for each in clusters]
+
+
 def _entries(offsets: Mapping[Split, int], topic_ids: Mapping[tuple[str, str], str] | None = None) -> list[Any]:
     """Return the fields of each cluster in the metadata: the offsets, and the ids that the topics must have."""
     entries = []
@@ -139,7 +150,8 @@ def restored_wire(saved: SavedOffsets, restored: RestoredOffsets) -> dict[str, A
     """Return the result for `--json`."""
     return {
         "from": saved.origin,
-        "startingOffsets": _nested(restored.offsets()),
+        "startingOffsets": _nested(_every(restored)),
+        "metadata": _metadata(restored),
         "splits": [asdict(each) for each in restored.splits],
         "unnamed": _entries(restored.unnamed, saved.topic_ids),
         "unchecked": list(restored.unchecked),

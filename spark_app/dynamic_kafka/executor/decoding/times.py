@@ -45,7 +45,7 @@ def days_of(text: str) -> int | None:
         if found is not None:
             sign, year, month, day = found.groups()
             days = _days(int(sign + year), int(month or 1), int(day or 1))
-            if days is not None:
+            if days is not None and -_INT_MAX - 1 <= days <= _INT_MAX:
                 return days
     # Spark 1.5 wrote dates as days since the epoch. Texts of four to seven digits are years.
     found = _DAYS_TEXT.fullmatch(text)

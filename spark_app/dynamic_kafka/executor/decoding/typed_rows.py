@@ -17,7 +17,6 @@ from pyspark.sql.types import StructType
 from dynamic_kafka.errors import OptionError, RecordDecodingError
 from dynamic_kafka.executor.decoding.columns import arrow_type
 from dynamic_kafka.executor.decoding.decoder import Decoder
-from dynamic_kafka.executor.decoding.json_decoder import JsonDecoder
 from dynamic_kafka.executor.decoding.times import zone_of
 from dynamic_kafka.executor.rows import Record, Rows
 from dynamic_kafka.options import SourceOptions
@@ -61,6 +60,9 @@ class ValueFormat:
         Raises:
             OptionError: this machine does not have the time zone.
         """
+        # Queries without `value.format` need no msgspec.
+        from dynamic_kafka.executor.decoding.json_decoder import JsonDecoder
+
         zone = zone_of(self.zone)
         if zone is None:
             raise OptionError(f"option 'timeZone' is '{self.zone}', which this machine does not have: install tzdata")
