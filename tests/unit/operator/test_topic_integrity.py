@@ -19,6 +19,7 @@ from dynamic_kafka.planning.integrity import TopicChange, integrity_error
 from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.exit_codes import EXIT_CODES, TOPIC_INTEGRITY
 from kafkastream_operator.core.figures import subscription_figures
+from kafkastream_operator.core.rollout.restart import MAX_ATTEMPTS
 from kafkastream_operator.core.topic_integrity import ChangedTopic, TopicVerdict
 from kafkastream_operator.spark import apache
 from tests.unit.operator.test_failures import failed_apache
@@ -178,6 +179,15 @@ def test_a_lost_patch_is_made_again() -> None:
     world = accept(ended())
     world.later(hours=1).settle()
     assert world.patches == 2
+
+
+def test_a_given_up_start_is_not_made_again_without_a_change() -> None:
+    world = accept(ended())
+    for _ in range(12):
+        world.later(minutes=5).settle()
+    assert (world.patches, world.condition("RolledOut")[1]) == (MAX_ATTEMPTS, "Stalled")
+    world.changes(secrets=[]).settle()
+    assert world.patches == MAX_ATTEMPTS + 1
 
 
 def test_a_topic_that_is_taken_out_needs_no_acceptance() -> None:

@@ -61,11 +61,6 @@ def next_step(
     hindered = _hindered(wanted, application, paused, starter)
     if application is None or hindered is not None:
         return Step(before, hindered or conditions.not_running(wanted.revision, application))
-    if starter == "Operator":
-        # A change of its spec is what makes Kubeflow's operator run it again.
-        return restart(
-            wanted, before, application, driver, now=now, restarted_at=restarted_at, turn=turn, timing=timing
-        )
     if before.phase == "Failed" and before.token == wanted.token:
         tried = (before.generation, before.submission)
         application_changed = before.problem and tried != (application.generation, application.submission)
@@ -81,6 +76,11 @@ def next_step(
         )
         if strategy != "Reload":
             return Step(before, conditions.rolling_out(wanted.revision, "by a restart"), again=now)
+    if starter == "Operator":
+        # A change of its spec is what makes Kubeflow's operator run it again.
+        return restart(
+            wanted, before, application, driver, now=now, restarted_at=restarted_at, turn=turn, timing=timing
+        )
     time_left = time_left_to_report(driver, timing.confirm_live)
     method = _method(strategy, wanted, before, application, driver, may_still_report=time_left is not None)
     begun = (before.token, before.method) == (wanted.token, "Restart") and before.phase != "Pending"
