@@ -80,7 +80,9 @@ def row_ends_at(view: View) -> datetime | None:
 
 def _next(before: LastFailure | None, now: datetime, cause: str, submission: str, driver: str) -> LastFailure:
     count = before.count + 1 if before is not None else 1
-    return LastFailure(cause=cause[:1024], count=count, at=stamp(now), submission=submission[:128], driver=driver[:64])
+    since = before.since or before.at if before is not None and before.count else stamp(now)
+    names = {"submission": submission[:128], "driver": driver[:64]}
+    return LastFailure(cause=cause[:1024], count=count, at=stamp(now), since=since, **names)
 
 
 def _is_restarted(view: View) -> bool:

@@ -195,6 +195,7 @@ class LastFailure(Part):
         cause: the cause in one line, without secrets; empty if none is named.
         count: failures in a row. A driver that reports, and runs for ten minutes after the last failure, sets it to 0.
         at: the time at which the operator saw the failure.
+        since: the time of the first failure in the row; absent in a status of an older version.
         submission: the application's submission that has failed.
         driver: the UID of the last failed driver's pod that the operator has seen.
     """
@@ -202,6 +203,7 @@ class LastFailure(Part):
     cause: Annotated[str, Field(max_length=1024)] = ""
     count: Annotated[int, Field(ge=0)] = 0
     at: Moment
+    since: Moment | None = None
     submission: Annotated[str, Field(max_length=128)] = ""
     driver: Annotated[str, Field(max_length=64)] = ""
 

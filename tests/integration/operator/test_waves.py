@@ -95,7 +95,7 @@ class Fleet:
             yield len(flying - ended)
 
 
-@pytest.mark.parametrize("operator", [["--confirm", "5m"]], indirect=True)
+@pytest.mark.parametrize("operator", [["--confirm", "5m", "--confirm-live", "1s"]], indirect=True)
 def test_a_change_restarts_five_at_a_time_and_stops_at_a_failure(
     stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
 ) -> None:

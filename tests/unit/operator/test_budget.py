@@ -13,9 +13,10 @@ from kafkastream_operator.core.rollout.budget import Restart, StreamKey, restart
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.models.conditions import condition
 from kafkastream_operator.models.stream import RolloutRules
-from kafkastream_operator.models.subscription import LastFailure, Rollout, SubscriptionStatus
+from kafkastream_operator.models.subscription import LastFailure, Rendered, Rollout, SubscriptionStatus
 from tests.unit.operator.world import START
 
+DAY = 86400
 APPLICATION = Application("uid", "1", "Running", token="l/1", attempt=1, submission="s1")
 
 
@@ -27,7 +28,9 @@ def status(phase: Any, reason: str, **more: Any) -> SubscriptionStatus:
     """Return a status whose restart for revision 2 was patched at 10 s, or waits since then."""
     rollout = Rollout(token="l/2", method="Restart", phase=phase, at=at(10), **more.pop("rollout", {}))
     moving = condition("Reconciling", more.pop("moving", True), reason)
-    found = tuple(each.model_copy(update={"last_transition_time": at(0)}) for each in (_rolled_out(reason), moving))
+    reporting = condition("Reporting", None, more.pop("reporting", "Reporting"))
+    each_of = (_rolled_out(reason), moving, reporting)
+    found = tuple(each.model_copy(update={"last_transition_time": at(0)}) for each in each_of)
     return SubscriptionStatus(rollout=rollout, restarted_at=at(10), conditions=found, **more)
 
 
@@ -35,8 +38,12 @@ def _rolled_out(reason: str) -> Any:
     return condition("RolledOut", False, reason)
 
 
-def failure(seconds: float, count: int = 1) -> LastFailure:
-    return LastFailure(count=count, at=at(seconds))
+def failure(seconds: float, count: int = 1, first: float | None = None) -> LastFailure:
+    return LastFailure(count=count, at=at(seconds), since=at(first) if first is not None else None)
+
+
+def newest(counter: int) -> Rendered:
+    return Rendered(config_map="app-kafkastreams", lineage="l", counter=counter, hash="")
 
 
 NOTHING: dict[str, Any] = {"waiting": False, "in_flight": False, "failed_at": None, "confirmed_at": None}
@@ -55,11 +62,11 @@ STATES: dict[str, tuple[SubscriptionStatus, Application | None, dict[str, Any]]]
         {"waiting": True, "in_flight": True},
     ),
     "is patched": (status("Patched", "RollingOut"), PATCHED, {"in_flight": True}),
-    "is patched, and then paused": (status("Patched", "Paused"), PATCHED, {"in_flight": True}),
+    "is patched, and then paused": (status("Patched", "Paused"), PATCHED, {}),
     "is patched, and its streams are invalid": (
         status("Patched", "RollingOut").model_copy(update={"conditions": ()}),
         PATCHED,
-        {"in_flight": True},
+        {},
     ),
     "is patched, and was stopped": (status("Patched", "NotRunning"), PATCHED, {}),
     "is patched, and needs another strategy": (status("Patched", "RestartRequired"), PATCHED, {}),
@@ -69,6 +76,63 @@ STATES: dict[str, tuple[SubscriptionStatus, Application | None, dict[str, Any]]]
         {"in_flight": True, "failed_at": 20},
     ),
     "is confirmed": (status("Confirmed", "Confirmed"), PATCHED, {"confirmed_at": 10}),
+    "is confirmed, and its driver has yet to report": (
+        status("Confirmed", "Confirmed", reporting="AwaitsReport"),
+        PATCHED,
+        {"in_flight": True},
+    ),
+    "is confirmed, and its driver never reports": (
+        status("Confirmed", "Confirmed", reporting="NoReport"),
+        PATCHED,
+        {"confirmed_at": 10},
+    ),
+    "fails again and again before a report": (
+        status("Confirmed", "Confirmed", reporting="AwaitsReport", failure=failure(20, 3)),
+        PATCHED,
+        {"failed_at": 20},
+    ),
+    "is confirmed, and fails a month later": (
+        status("Confirmed", "Confirmed", failure=failure(30 * DAY)),
+        replace(PATCHED, life="Failed"),
+        {"confirmed_at": 10},
+    ),
+    "fails again and again, a month later": (
+        status("Confirmed", "Confirmed", failure=failure(30 * DAY, 4, first=30 * DAY - 300)),
+        PATCHED,
+        {"confirmed_at": 10},
+    ),
+    "fails again and again since its restart": (
+        status("Confirmed", "Confirmed", failure=failure(DAY, 90, first=20)),
+        PATCHED,
+        {"failed_at": DAY},
+    ),
+    "is patched, and fails after an hour": (
+        status("Patched", "Starting", failure=failure(3600)),
+        PATCHED,
+        {"in_flight": True, "failed_at": 3600},
+    ),
+    "has failed for good": (
+        status("Confirmed", "NotRunning", failure=failure(20)),
+        replace(PATCHED, life="Failed"),
+        {"failed_at": 20},
+    ),
+    "has failed for good, and its stream is corrected": (
+        status("Confirmed", "NotRunning", failure=failure(20), rendered=newest(3)),
+        replace(PATCHED, life="Failed"),
+        {"confirmed_at": 10},
+    ),
+    "was given up, and its stream is corrected": (
+        status("Failed", "NotRunning", rendered=newest(3)),
+        replace(PATCHED, life="Failed"),
+        {},
+    ),
+    "has failed for good with the newest revision": (
+        status("Confirmed", "NotRunning", failure=failure(20), rendered=newest(2)),
+        replace(PATCHED, life="Failed"),
+        {"failed_at": 20},
+    ),
+    "was given up, and is suspended": (status("Failed", "Stalled"), replace(PATCHED, life="Suspended"), {}),
+    "was given up, and its application is deleted": (status("Failed", "Stalled"), None, {}),
     "is confirmed, and failed before": (
         status("Confirmed", "Confirmed", failure=failure(5)),
         PATCHED,
@@ -182,3 +246,17 @@ def test_a_pause_names_the_failure_and_the_way_out() -> None:
     (found,) = turns([FAILED, waits("a")], {}, 2)
     assert "subscription f" in found.hindrance
     assert "kss/f kafkastream.dev/release-rollout=l/2" in found.hindrance
+
+
+def test_a_full_budget_names_the_restarts_that_fill_it() -> None:
+    *_, found = turns([flies("x"), waits("a"), waits("b")], {}, 2)
+    assert "(2): x, a. If one hangs" in found.hindrance
+    assert "kss/NAME kafkastream.dev/release-rollout=TOKEN" in found.hindrance
+
+
+def test_a_full_budget_names_none_of_another_namespace() -> None:
+    elsewhere = replace(flies("x"), namespace="other", streams=frozenset({StreamKey("other", "orders")}))
+    *_, found = turns([elsewhere, flies("y"), waits("a")], {}, 2)
+    assert "(2): y and 1 in other namespaces. If" in found.hindrance
+    *_, found = turns([elsewhere, waits("a")], {}, 1)
+    assert "(1): 1 in other namespaces. If" in found.hindrance

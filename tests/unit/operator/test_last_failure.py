@@ -37,6 +37,22 @@ def crash(world: World, cause: str = IDENTITY) -> World:
     return world
 
 
+def test_a_row_of_failures_keeps_its_first_time() -> None:
+    world = crash(running())
+    crash(world.driver_starts())
+    failure = world.status.failure
+    assert failure is not None
+    assert (failure.count, failure.since, failure.at) == (
+        2,
+        "2026-11-01T00:01:00.000000Z",
+        "2026-11-01T00:02:00.000000Z",
+    )
+    world.driver_starts().later(hours=1).settle()
+    failure = crash(world).status.failure
+    assert failure is not None
+    assert (failure.count, failure.since) == (1, "2026-11-01T01:03:00.000000Z")
+
+
 def test_a_failure_seen_only_in_the_pod_stays_until_a_report() -> None:
     world = running()
     failed(world)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -46,10 +47,10 @@ class Wave:
             world.later(seconds=seconds)
         return self.rest()
 
-    def starts(self, *names: str) -> Wave:
+    def starts(self, *names: str, reports: bool = True) -> Wave:
         """Start the driver that each of these was patched for."""
         for name in names:
-            self.worlds[name].driver_starts(reports=False)
+            self.worlds[name].driver_starts(reports=reports)
         return self.rest()
 
     @property
@@ -89,7 +90,9 @@ def wave(count: int = 5, **rules: object) -> Wave:
 def test_as_many_restarts_begin_as_the_budget_allows() -> None:
     found = wave().change("west")
     assert found.reasons == "RollingOut RollingOut Queued Queued Queued"
-    assert "number 1 of 3 that wait: as many restarts are in flight" in found.worlds["app2"].message("RolledOut")
+    assert "number 1 of 3 that wait: as many restarts are in flight or about to begin" in found.worlds["app2"].message(
+        "RolledOut"
+    )
     assert "number 3 of 3" in found.worlds["app4"].message("RolledOut")
     found.starts("app1")
     assert found.reasons == "RollingOut Confirmed RollingOut Queued Queued"
@@ -149,9 +152,43 @@ def test_a_correction_of_the_stream_goes_on_after_a_failure() -> None:
     assert found.reasons.count("Queued") == 3
 
 
+def test_a_restart_is_in_flight_until_its_driver_reports() -> None:
+    found = wave().change("west").starts("app0", "app1", reports=False)
+    assert found.reasons == "Confirmed Confirmed Queued Queued Queued"
+    found.worlds["app0"].driver_reports()
+    assert found.rest().reasons == "Confirmed Confirmed RollingOut Queued Queued"
+    silent = found.worlds["app1"]
+    assert silent.driver is not None
+    silent.driver = replace(silent.driver, silent_s=121)  # it is taken for one that never reports
+    assert found.rest().reasons == "Confirmed Confirmed RollingOut RollingOut Queued"
+
+
+def test_a_driver_that_fails_before_its_report_pauses_the_others() -> None:
+    found = wave().change("west").starts("app0", "app1", reports=False)
+    found.worlds["app0"].driver_fails()
+    assert found.rest().reasons.split()[2:] == ["RolloutPaused"] * 3
+    found.later(1).starts("app1", reports=False)  # its pod alone shows no success
+    assert found.reasons.split()[2:] == ["RolloutPaused"] * 3
+    assert [world.patches for world in found.worlds.values()] == [1, 1, 0, 0, 0]
+
+
+def test_a_correction_goes_on_after_a_failure_for_good() -> None:
+    found = wave().change("west").starts("app0", reports=False)
+    found.worlds["app0"].driver_fails("exit code 10").application_is("Failed")
+    assert found.rest().reasons.split()[2:] == ["RolloutPaused"] * 3
+    found.later(61)
+    assert found.change("north").reasons == "NotRunning Queued RollingOut RollingOut Queued"
+
+
+def test_a_suspended_application_ends_the_pause() -> None:
+    found = wave().change("west").starts("app0", reports=False)
+    found.worlds["app0"].driver_fails()
+    assert found.rest().reasons.split()[2:] == ["RolloutPaused"] * 3
+    found.worlds["app0"].application_is("Suspended")
+    assert found.rest().reasons.split()[2:] == ["RollingOut", "Queued", "Queued"]
+
+
 def test_a_given_up_restart_pauses_the_others() -> None:
-    found = wave(3).change("west")
-    found.starts("app1").starts("app2")
     found = wave(3).change("west")
     for _ in range(12):
         found.later(120)

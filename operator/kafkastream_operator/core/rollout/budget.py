@@ -6,21 +6,23 @@ goes on with the same order. `handlers.restarts` collects them, and lets one res
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from dynamic_kafka.metadata.kubernetes_names import RELEASE_ROLLOUT_ANNOTATION
+from dynamic_kafka.wording import first_few
 from kafkastream_operator.core.application import Application
 from kafkastream_operator.core.exit_codes import EXIT_CODES, TOPIC_INTEGRITY
 from kafkastream_operator.core.timestamps import parse
 from kafkastream_operator.models.stream import RolloutRules
 from kafkastream_operator.models.subscription import Rollout, SubscriptionStatus
 
-OVER = frozenset({"NotRunning", "RestartRequired", EXIT_CODES[TOPIC_INTEGRITY].reason})
-"""Reasons of `RolledOut` with which a patch has no effect any more: no driver starts by itself, or one has started."""
+OVER = frozenset({"", "NotRunning", "Paused", "RestartRequired", EXIT_CODES[TOPIC_INTEGRITY].reason})
+"""Reasons of `RolledOut` with which a patch is not waited for: no driver starts by itself, or one has started. Or a
+person has paused the subscription, or has to correct it ("": the condition is gone), which may take days."""
 WAITING = frozenset({"RollingOut", "Reverted", "Queued", "RolloutPaused"})
 """Reasons of `RolledOut` with which a restart that is not patched yet waits for its turn."""
 
@@ -32,6 +34,11 @@ class StreamKey(NamedTuple):
     stream: str
 
 
+FAILS_WITHIN = timedelta(minutes=10)
+"""The failures of an application are those of its restart if the first of them comes within this time after it was
+confirmed."""
+STOPPED = frozenset({"Suspended", "Completed", "Absent"})
+"""States in which an application does not run because its user wants that, or because it is done."""
 Rules = Mapping[StreamKey, RolloutRules]
 
 
@@ -42,9 +49,10 @@ class Restart:
     Attributes:
         since: since when it waits, if it does.
         again: its patch was made before, and was lost or removed.
-        failed_at: when its driver failed last, or when the operator gave it up; None if it has not failed, or if a
-            person has released the failure.
-        confirmed_at: None if it is not confirmed, or if it has failed.
+        in_flight: its driver is restarted, and has not reported yet.
+        failed_at: when its driver failed last, or when the operator gave it up; None if it has not failed, or if the
+            failure pauses no other restart any more.
+        confirmed_at: None if it is not confirmed, if it has failed, or if its driver has yet to report.
     """
 
     namespace: str
@@ -103,9 +111,10 @@ def restart_of(
     reasons = {each.type: each.reason for each in status.conditions}
     reconciling = any(each.type == "Reconciling" and each.status == "True" for each in status.conditions)
     pending, reason = rollout.phase == "Pending", reasons.get("RolledOut", "")
+    confirmed, reports = rollout.phase == "Confirmed", reasons.get("Reporting") != "AwaitsReport"
     waiting = pending and reconciling and reason in WAITING
     is_released = released == rollout.token
-    failed_at = _failed_at(status, rollout) if not is_released else None
+    failed_at = _failed_at(status, rollout, application) if not is_released else None
     return Restart(
         namespace,
         name,
@@ -114,11 +123,12 @@ def restart_of(
         parse(rollout.at),
         waiting=waiting,
         in_flight=(rollout.phase == "Patched" and reason not in OVER and not is_released)
+        or (confirmed and not reports and failed_at is None and not is_released)
         or (application is not None and is_unrecorded(rollout, application))
         or (application is not None and waiting and _restarts_for_another(rollout, application)),
         again=rollout.attempts > 0,
         failed_at=failed_at,
-        confirmed_at=parse(rollout.at) if rollout.phase == "Confirmed" and failed_at is None else None,
+        confirmed_at=parse(rollout.at) if confirmed and reports and failed_at is None else None,
     )
 
 
@@ -131,24 +141,31 @@ def turns(restarts: Iterable[Restart], rules: Rules, limit: int) -> list[Turn]:
     """
     known = list(restarts)
     pauses = _pauses(known, rules)
-    used = Counter(key for each in known if each.in_flight for key in (None, *each.streams))
+    used: dict[StreamKey | None, list[Restart]] = defaultdict(list)
+
+    def take_place(restart: Restart) -> None:
+        for key in (None, *restart.streams):
+            used[key].append(restart)
+
+    for each in sorted((each for each in known if each.in_flight), key=lambda each: each.order):
+        take_place(each)
     order = sorted((each for each in known if each.waiting), key=lambda each: each.order)
     found = []
     for place, each in enumerate(order, 1):
         own = int(each.in_flight)  # its last patch for an earlier revision still has its effect
-        full = [key for key in each.streams if used[key] - own >= (_rule(rules, key).max_parallel or limit)]
+        full = [key for key in each.streams if len(used[key]) - own >= (_rule(rules, key).max_parallel or limit)]
         causes = [pauses[key] for key in sorted(each.streams) if key in pauses]
         hindrance = ""
         if causes:
             hindrance = _paused_by(*causes[0])
-        elif used[None] - own >= limit:
-            hindrance = f"as many restarts are in flight as --max-restarts allows ({limit})"
+        elif len(used[None]) - own >= limit:
+            hindrance = _full(f"--max-restarts allows ({limit})", used[None], each)
         elif full:
             key = min(full)
             count = _rule(rules, key).max_parallel
-            hindrance = f"as many restarts are in flight as rollout.maxParallel of stream {key.stream} allows ({count})"
+            hindrance = _full(f"rollout.maxParallel of stream {key.stream} allows ({count})", used[key], each)
         elif not own:
-            used.update((None, *each.streams))
+            take_place(each)
         found.append(Turn(each, place, len(order), hindrance, bool(causes)))
     return found
 
@@ -174,6 +191,18 @@ def _pauses(restarts: Iterable[Restart], rules: Rules) -> Mapping[StreamKey, tup
     }
 
 
+def _full(allows: str, others: Collection[Restart], waiting: Restart) -> str:
+    """Say that no further restart may begin. Subscriptions of other namespaces are counted, not named."""
+    names = [each.name for each in others if each.namespace == waiting.namespace]
+    elsewhere = f"{len(others) - len(names)} in other namespaces" if len(names) < len(others) else ""
+    return (
+        f"as many restarts are in flight or about to begin as {allows}:"
+        f" {' and '.join(filter(None, (first_few(names, 5), elsewhere)))}. If one hangs, correct its cause, or free its"
+        f" place: kubectl annotate --overwrite kss/NAME {RELEASE_ROLLOUT_ANNOTATION}=TOKEN, with its"
+        " status.rollout.token"
+    )
+
+
 def _paused_by(key: StreamKey, failed: Restart) -> str:
     return (
         f"the restart of subscription {failed.name}, which reads stream {key.stream}, too, has failed. Correct the"
@@ -182,15 +211,25 @@ def _paused_by(key: StreamKey, failed: Restart) -> str:
     )
 
 
-def _failed_at(status: SubscriptionStatus, rollout: Rollout) -> datetime | None:
-    """Return when the restart failed last; None if it has not, or if its driver has run long enough since."""
+def _failed_at(status: SubscriptionStatus, rollout: Rollout, application: Application | None) -> datetime | None:
+    """Return when the restart failed last; None if its failure pauses no other.
+
+    It does not if its driver has run long enough since, if a newer document is there for its next driver, or if the
+    application is stopped or deleted.
+    """
+    newest = status.rendered
+    if newest is not None and rollout.token != f"{newest.lineage}/{newest.counter}":
+        return None
+    if application is None or application.life in STOPPED:
+        return None
     if rollout.phase == "Failed":
         return parse(rollout.at)
     failure, since = status.failure, status.restarted_at
     if rollout.phase == "Pending" or failure is None or not failure.count or since is None:
         return None
-    failed_at = parse(failure.at)
-    return failed_at if failed_at >= parse(since) else None
+    failed_at, first = parse(failure.at), parse(failure.since or failure.at)
+    of_this_restart = rollout.phase != "Confirmed" or first <= parse(rollout.at) + FAILS_WITHIN
+    return failed_at if of_this_restart and failed_at >= parse(since) else None
 
 
 def is_unrecorded(before: Rollout, application: Application) -> bool:
