@@ -124,7 +124,10 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "A person is needed",
-            ((largest("subscription_stalled", BY_SUBSCRIPTION), NAMED_SUBSCRIPTION),),
+            (
+                (largest("subscription_stalled", BY_SUBSCRIPTION), NAMED_SUBSCRIPTION),
+                (largest("subscription_rollout_paused", "namespace"), "{{namespace}}: paused by a failed restart"),
+            ),
             about="`kubectl describe kss` has the condition with its remedy.",
         ),
         Panel(

@@ -17,6 +17,9 @@ from kafkastream_operator.models.conditions import Condition
 from kafkastream_operator.models.stream import KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionStatus
 
+HELD_UP = frozenset({"Paused", "Queued", "RolloutPaused"})
+"""Reasons of `RolledOut` with which a roll-out waits and its application runs on, so that it has no age."""
+
 
 @dataclass(frozen=True)
 class StreamFigures:
@@ -43,9 +46,11 @@ class SubscriptionFigures:
         rendered: the newest revision; None if there is no document yet.
         confirmed: the revision of the last roll-out, if it was confirmed.
         method: how an unfinished roll-out reaches the driver; "" if there is none.
-        moving_since: when the roll-out began, in seconds since the epoch; None if nothing is rolled out, or in a pause.
+        moving_since: when the roll-out began, in seconds since the epoch; None if nothing is rolled out, in a pause,
+            and while a restart waits for others.
             A newer revision does not set it back.
         draining_since: seconds since the epoch; None if nothing drains.
+        wave_paused: a restart waits, since the restart of another application has failed.
         without_driver: a roll-out waits for a driver (`RolledOut` is Unknown), although the application should run:
             it is not suspended, completed or absent.
         reporting: None if no driver runs, or it may still report for the first time.
@@ -58,6 +63,7 @@ class SubscriptionFigures:
     rejected: bool
     method: str
     moving_since: float | None
+    wave_paused: bool
     without_driver: bool
     draining: int
     draining_since: float | None
@@ -107,7 +113,7 @@ def subscription_figures(status: SubscriptionStatus) -> SubscriptionFigures:
     unfinished = (
         rollout is not None and newest is not None and rollout.token == newest.token and rollout.phase != "Confirmed"
     )
-    moves = unfinished and reasons.get("RolledOut") != "Paused"
+    moves = unfinished and reasons.get("RolledOut") not in HELD_UP
     since = status.rolling_out_since
     began = parse(since).timestamp() if since else _since(conditions, "RolledOut", "False")
     should_run = reasons.get("ApplicationFound") in (*ALIVE, "Failed", "TopicIntegrity")
@@ -120,6 +126,7 @@ def subscription_figures(status: SubscriptionStatus) -> SubscriptionFigures:
         rejected=reasons.get("RolledOut") == "Rejected",
         method=rollout.method if rollout is not None and unfinished else "",
         moving_since=began if moves else None,
+        wave_paused=reasons.get("RolledOut") == "RolloutPaused",
         without_driver=should_run and _is(conditions, "RolledOut", "Unknown"),
         draining=len(status.draining),
         draining_since=min((parse(each.since).timestamp() for each in status.draining), default=None),

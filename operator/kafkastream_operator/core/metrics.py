@@ -60,7 +60,10 @@ METRICS: Mapping[str, MetricDefinition] = {
     ),
     "subscription_rollout_age_seconds": MetricDefinition(
         (*SUBSCRIPTION, "method"),
-        "Seconds since the roll-out began, by Restart or Reload; absent when it is confirmed, and in a pause.",
+        "Seconds since the roll-out began, by Restart or Reload; absent when it is confirmed, and while it is held up.",
+    ),
+    "subscription_rollout_paused": MetricDefinition(
+        SUBSCRIPTION, "1 while a restart waits because that of another application has failed, else 0."
     ),
     "subscription_rollout_without_driver": MetricDefinition(
         SUBSCRIPTION, "1 while a roll-out waits for a driver of an application that starts, runs or has failed, else 0."

@@ -106,6 +106,16 @@ CASES = {
         13,
         None,
     ),
+    "a failed restart that pauses others": Case(
+        "KafkaStreamWavePaused",
+        {'subscription_rollout_paused{app="a"}': "0x2 1x40", 'subscription_rollout_paused{app="b"}': "1x2 0x2 1x40"},
+        14,
+        20,
+        {"namespace": "jobs"},
+    ),
+    "a pause that a success ends": Case(
+        "KafkaStreamWavePaused", {"subscription_rollout_paused": "0x2 1x9 0x30"}, 25, None
+    ),
     "a roll-out without a driver": Case(
         "KafkaStreamRolloutWithoutDriver", {"subscription_rollout_without_driver": "0x2 1x20"}, 7, 9
     ),

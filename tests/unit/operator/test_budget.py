@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kafkastream_operator.core.application import Application
+from kafkastream_operator.core.figures import subscription_figures
 from kafkastream_operator.core.rollout.budget import Restart, StreamKey, restart_of, turns
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.models.conditions import condition
@@ -260,3 +261,9 @@ def test_a_full_budget_names_none_of_another_namespace() -> None:
     assert "(2): y and 1 in other namespaces. If" in found.hindrance
     *_, found = turns([elsewhere, waits("a")], {}, 1)
     assert "(1): 1 in other namespaces. If" in found.hindrance
+
+
+@pytest.mark.parametrize(("reason", "moves"), [("RollingOut", True), ("Queued", False), ("RolloutPaused", False)])
+def test_a_waiting_restart_has_no_age_in_the_metrics(reason: str, moves: bool) -> None:
+    found = subscription_figures(status("Pending", reason, rendered=newest(2)))
+    assert (found.moving_since is not None, found.wave_paused) == (moves, reason == "RolloutPaused")
