@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import re
 import socket
 import sys
 import uuid
@@ -51,6 +52,12 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _namespace(text: str) -> str:
+    if len(text) > 63 or re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", text) is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not the name of a namespace; write the flag once for each")
+    return text
+
+
 def _lease_name(text: str) -> tuple[str, str]:
     namespace, _, name = text.partition("/")
     if not namespace or not name or "/" in name:
@@ -80,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--namespace",
+        type=_namespace,
         metavar="NAME",
         action="append",
         default=[],

@@ -170,8 +170,10 @@ def _is_new_to(reader: Subscriber, name: str, entry: StreamEntry) -> bool:
 
     Topics that drain in the document do not count, because the stream no longer names them.
     """
-    if entry.content is None or name not in reader.rendered:
+    if entry.content is None:
         return False
+    if name not in reader.rendered:
+        return True  # it was made, or asked for, since the last document
     there = active(reader.rendered[name])["clusters"]
     # A rename stays in the document until a driver has it, even if the stream drops `renamedFrom` before.
     kept = {

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from kafkastream_operator.models.fields import moment as parse
+
+__all__ = ["parse", "stamp"]
+
 
 def stamp(moment: datetime) -> str:
     """Return the text of a timestamp in Kubernetes' form, to the microsecond."""
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def parse(text: str) -> datetime:
-    """Return the timestamp of a text. The API server also accepts lower-case letters in it."""
-    return datetime.fromisoformat(text.upper().replace("Z", "+00:00"))

@@ -13,8 +13,9 @@ from functools import partial
 
 from dynamic_kafka.metadata.kubernetes_names import ROLE_LABEL
 from kafkastream_operator.errors import ApiError
+from kafkastream_operator.handlers.subscription_view import labels_of
 from kafkastream_operator.handlers.watch_health import Watch
-from kafkastream_operator.kube.api import APPLICATIONS, CONFIG_MAPS, PODS, STREAMS, SUBSCRIPTIONS, Api, Resource
+from kafkastream_operator.kube.api import APPLICATIONS, CONFIG_MAPS, PODS, STREAMS, SUBSCRIPTIONS, Api, Object, Resource
 from kafkastream_operator.kube.cache import Cache
 
 WATCHED: tuple[tuple[Resource, str | None], ...] = (
@@ -30,6 +31,13 @@ LOGGED_EVERY = 30
 """Refused listings of a namespace for one line in the log: five minutes, as such a namespace is listed every 10 s."""
 
 log = logging.getLogger(__name__)
+
+
+def is_watched(resource: Resource, found: Object) -> bool:
+    """Return whether an object has the label by which its kind is watched."""
+    key, _, value = (dict(WATCHED)[resource] or "").partition("=")
+    there = labels_of(found).get(key)
+    return not key or (there is not None and there == (value or there))
 
 
 class Listings:

@@ -28,14 +28,14 @@ from kafkastream_operator.spark.kinds import KINDS
 
 
 def subscribers_of(cache: Cache, namespace: str, stream: str, before: Collection[str] = ()) -> list[Subscriber]:
-    """Return the subscribers that read a stream, drain a topic of it, or may do so as far as the operator can see.
+    """Return the subscribers that read a stream, ask for it, drain a topic of it, or may do so without any sign of it.
 
     Args:
         before: the subscriptions that read the stream at the last reconciliation; their drivers may still do so.
     """
     found = [_subscriber(cache, each, stream) for each in cache.all(SUBSCRIPTIONS, namespace)]
     found += _orphans(cache, namespace)
-    return [each for each in found if _reads(each, stream) or (each.name in before and each.is_behind)]
+    return [each for each in found if _reads(each, stream) or each.asks or (each.name in before and each.is_behind)]
 
 
 def is_left_behind(cache: Cache, config_map: Object) -> bool:

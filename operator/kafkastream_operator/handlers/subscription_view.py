@@ -274,12 +274,14 @@ def _config_maps(volume: Mapping[str, Any]) -> set[str]:
 
 
 def _older_subscription(cache: Cache, namespace: str, found: Object) -> str:
-    """Return an older subscription of the same application; "" if there is none."""
+    """Return an older subscription of the same application; "" if there is none, or it is being deleted."""
     mine = found["spec"]["applicationRef"]["name"]
     older = [
         each["metadata"]["name"]
         for each in cache.all(SUBSCRIPTIONS, namespace)
-        if each["spec"]["applicationRef"]["name"] == mine and _creation(each) < _creation(found)
+        if each["spec"]["applicationRef"]["name"] == mine
+        and not each["metadata"].get("deletionTimestamp")
+        and _creation(each) < _creation(found)
     ]
     return min(older, default="")
 

@@ -19,7 +19,7 @@ from dynamic_kafka.metadata.kubernetes_names import SUBSCRIPTION_LABEL
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING, Timing
 from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers.health import Health
-from kafkastream_operator.handlers.listings import WATCHED, Listings
+from kafkastream_operator.handlers.listings import WATCHED, Listings, is_watched
 from kafkastream_operator.handlers.measurements import Measurements
 from kafkastream_operator.handlers.queue import WorkQueue
 from kafkastream_operator.handlers.reconcile import Reconciler
@@ -219,10 +219,12 @@ class Operator:
         # watches report neither.
         if self.cache.get(*ref) is None:
             self.measured.forget(ref)
-        elif _is_watched(resource, found):
+        elif is_watched(resource, found):
             self.health.watches.expect_event(self._watch(resource, found))
         if resource == SUBSCRIPTIONS:
             self._add(Ref(resource, namespace, ref.name))
+            if found["metadata"].get("deletionTimestamp") or self.cache.get(*ref) is None:
+                self._add_subscriptions_of(found["spec"]["applicationRef"]["name"], namespace)  # its successor's turn
             self._add_all(STREAMS, namespace)
             for kind in APPLICATIONS.values():
                 # The annotations of the application may ask for this subscription, which somebody may have changed.
@@ -240,9 +242,13 @@ class Operator:
             if resource != PODS:
                 self._add(Ref(resource, namespace, name))
                 self._add_all(STREAMS, namespace)
-            for each in self.cache.all(SUBSCRIPTIONS, namespace):
-                if each["spec"]["applicationRef"]["name"] == name or not name:
-                    self._add(Ref(SUBSCRIPTIONS, namespace, each["metadata"]["name"]))
+            self._add_subscriptions_of(name, namespace)
+
+    def _add_subscriptions_of(self, application: str, namespace: str) -> None:
+        """Add the subscriptions of an application; of all, if its name is not known."""
+        for each in self.cache.all(SUBSCRIPTIONS, namespace):
+            if each["spec"]["applicationRef"]["name"] == application or not application:
+                self._add(Ref(SUBSCRIPTIONS, namespace, each["metadata"]["name"]))
 
     def _enqueue_config_map(self, ref: Ref, labels: Mapping[str, str]) -> None:
         if SUBSCRIPTION_LABEL not in labels:
@@ -291,10 +297,3 @@ def _clusters(stream: Object) -> set[str]:
 
 def _is_in_conflict(stream: Object) -> bool:
     return any(each.get("reason") == "Conflict" for each in (stream.get("status") or {}).get("conditions") or [])
-
-
-def _is_watched(resource: Resource, found: Object) -> bool:
-    """Return whether an object has the label by which its kind is watched."""
-    key, _, value = (dict(WATCHED)[resource] or "").partition("=")
-    there = labels_of(found).get(key)
-    return not key or (there is not None and there == (value or there))

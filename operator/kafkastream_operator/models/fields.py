@@ -5,9 +5,10 @@ Every string and every list has a bound, because the API server estimates the co
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from dynamic_kafka.metadata.kubernetes_names import SECRET_CHARACTERS
@@ -42,7 +43,28 @@ Server = Annotated[str, Field(min_length=3, max_length=261, pattern=f"^{_SERVER}
 Servers = Annotated[str, Field(min_length=3, max_length=4096, pattern=f"^{_SERVER}(,{_SERVER})*$")]
 Regex = Annotated[str, Field(min_length=1, max_length=512)]
 Text = Annotated[str, Field(max_length=1024)]
-Moment = Annotated[str, Field(max_length=64, json_schema_extra={"format": "date-time"})]
+
+
+def moment(text: str) -> datetime:
+    """Return the time of a text. The API server also accepts lower-case letters in it, and one without a time zone.
+
+    Raises:
+        ValueError: the text is no time.
+    """
+    found = datetime.fromisoformat(text.upper().replace("Z", "+00:00"))
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _check_moment(text: str) -> str:
+    if text:
+        moment(text)
+    return text
+
+
+Time = Annotated[str, Field(max_length=64, json_schema_extra={"format": "date-time"})]
+"""A time that a user writes. The code that reads it reports a text that is none."""
+Moment = Annotated[Time, AfterValidator(_check_moment)]
+"""A time in a status. A status with a text that is none counts as unreadable: the operator makes it anew."""
 AnyName = Annotated[str, Field(min_length=1, max_length=253)]
 """An id in a status. It allows more than `ClusterName`, because ids from a ConfigMap in Flink's form may be servers."""
 DurationText = Annotated[str, Field(min_length=1, max_length=16, pattern=_DURATION)]

@@ -139,7 +139,7 @@ class KafkaStreamSpec(Part):
 
 
 class SubscriberStatus(Part):
-    """One subscription that reads the stream.
+    """One subscription that reads the stream, or asks for it.
 
     Attributes:
         name: the name of the subscription.
@@ -174,7 +174,7 @@ class KafkaStreamStatus(Part):
         observed_generation: the generation of the spec that this status is about.
         clusters: the clusters that are in the stream, or were removed from it and are still read.
         cluster_names: the ids of these clusters in one line, for `kubectl get`.
-        subscribers: the subscriptions that read the stream.
+        subscribers: the subscriptions that read the stream, or ask for it.
         conditions: `Ready`, `SafeToDecommission`, and the conditions of kstatus: `Reconciling` and `Stalled`.
     """
 

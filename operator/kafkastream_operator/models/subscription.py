@@ -23,6 +23,7 @@ from kafkastream_operator.models.fields import (
     Server,
     StreamName,
     Text,
+    Time,
 )
 
 KUBEFLOW: Final = "sparkoperator.k8s.io/v1beta2"
@@ -87,7 +88,7 @@ class Pause(Part):
         reason: a note for people, which is not evaluated.
     """
 
-    until: Moment | None = None
+    until: Time | None = None
     reason: Text = ""
 
 

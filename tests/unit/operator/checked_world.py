@@ -398,6 +398,8 @@ def _physical(streams: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _agrees(conditions: Mapping[str, str], whose: str) -> None:
+    if conditions.get("Stalled") == conditions.get("Reconciling") == "True":
+        raise BrokenPromiseError(f"{whose} is stalled, and moves: {conditions}")
     if conditions.get("Ready") == "True" and "True" in (conditions.get("Stalled"), conditions.get("Reconciling")):
         if whose.startswith("stream") and conditions.get("Stalled") != "True":
             return

@@ -103,3 +103,11 @@ def test_a_misspelt_flag_is_refused_with_the_nearest(capsys: pytest.CaptureFixtu
         command.main(["--between-restart", "2m", "--liveliness", "http://0.0.0.0:8080/healthz"])
     assert ended.value.code == 2
     assert "did you mean '--liveness'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["jobs,more", "job*", "Jobs", "jobs_eu", "", "-jobs", "a" * 64])
+def test_a_slip_in_a_namespace_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command.main([f"--namespace={name}"])
+    assert ended.value.code == 2
+    assert f"{name!r} is not the name of a namespace; write the flag once for each" in capsys.readouterr().err

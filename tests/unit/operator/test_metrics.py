@@ -395,7 +395,7 @@ def drain_since(world: Scraped, since: str) -> None:
     world.sees()
 
 
-@pytest.mark.parametrize("since", ["soon", "2026-02-31T00:00:00Z", "0001-01-01T00:00:00"])
+@pytest.mark.parametrize("since", ["soon", "2026-02-31T00:00:00Z"])
 def test_an_unreadable_status_does_not_end_the_scrape(world: Scraped, since: str) -> None:
     world.server.put(STREAMS, "other", {"clusters": [cluster("east")]})
     world.works()

@@ -50,6 +50,8 @@ TRANSIENT = frozenset({"NotRunning", "Waiting", "Paused", *MOVING})
 """Reasons of `RolledOut` that pass by themselves, or that a person chose."""
 PASSING = frozenset({("ApplicationFound", "Failing"), *(("RolledOut", each) for each in TRANSIENT)})
 """Types and reasons of what is wrong for now, and needs nobody yet."""
+ENDED_BY_A_ROLL_OUT = frozenset({("Mounted", "SecretsNotMounted"), ("StreamsResolved", "RenamePending")})
+"""Types and reasons of what a roll-out that is under way ends by itself."""
 
 
 def subscription_conditions(
@@ -195,9 +197,11 @@ def with_summary(found: tuple[Condition, ...], *, awaited: str = "") -> tuple[Co
         or (each.type == "TopicsReady" and each.reason != "InternalTopicLost")
         or (each.type == "ApplicationFound" and each.reason in (*FAILED, TOPIC_CHANGED))
     ]
-    stuck = [each for each in bad if (each.type, each.reason) not in PASSING]
     rolled_out = by_type.get("RolledOut")
-    moving = rolled_out is not None and rolled_out.reason in MOVING
+    under_way = rolled_out is not None and rolled_out.reason in MOVING
+    passing = PASSING | ENDED_BY_A_ROLL_OUT if under_way else PASSING
+    stuck = [each for each in bad if (each.type, each.reason) not in passing]
+    moving = under_way and not stuck  # GitOps tools take a stalled object for failed, or for moving, as they please
     first = next(iter(stuck or bad), None)
     return (
         *found,
