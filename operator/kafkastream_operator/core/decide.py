@@ -10,6 +10,7 @@ operator may die after any of them. The next reconciliation then decides from wh
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 
@@ -31,11 +32,13 @@ from kafkastream_operator.core.timestamps import parse, stamp
 from kafkastream_operator.core.topic_integrity import ended_for_topic
 from kafkastream_operator.core.view import Plan, View
 from kafkastream_operator.models.conditions import Condition, settled
-from kafkastream_operator.models.subscription import MAX_DRAINING, Rendered, SubscriptionStatus
+from kafkastream_operator.models.subscription import MAX_DRAINING, DrainingTopic, Rendered, SubscriptionStatus
 
 HELD_UP = frozenset({"Paused", "Rejected", "RestartRequired", "AwaitsAnother", "Queued", "RolloutPaused"})
 """Reasons of `RolledOut` for which the operator waits for a person, or for other restarts. The time of it is no part of
 a roll-out's age."""
+DRAINING_BYTES = 500 * 1024
+"""The largest list of draining topics in a subscription's status: etcd takes 1.5 MB, with the spec in it."""
 KEPT_BYTES = 200 * 1024
 """The largest copy of the streams in a subscription's status."""
 
@@ -113,6 +116,12 @@ def without_document(view: View, plan: Plan, why: str) -> SubscriptionStatus:
     return conditions.with_conditions(view.status, refused, generation=view.generation, now=stamp(view.now))
 
 
+def without_status(view: View, why: str) -> SubscriptionStatus:
+    """Return the status for when the API server refuses the plan's status: the last one, which it has accepted."""
+    refused = conditions.status_refused(why)
+    return conditions.with_conditions(view.status, refused, generation=view.generation, now=stamp(view.now))
+
+
 def _step(view: View, document: Document, paused: str) -> Step:
     restarted = view.status.restarted_at
     reasons = {each.reason for each in view.status.conditions if each.type == "RolledOut"}
@@ -167,8 +176,7 @@ def _status(
         rolling_out_since=_rolling_out_since(view, step.condition),
         restarted_at=view.status.restarted_at,
         orphaned_at=orphan.orphaned_at(view),
-        # Topics beyond the limit still drain: the document has them.
-        draining=draining[:MAX_DRAINING],
+        draining=tuple(_as_many_as_fit(draining[:MAX_DRAINING])),
         # A release that comes while nothing is rendered, as in a pause, counts afterwards.
         released=tuple(sorted(view.released & {*view.status.released, *(view.released if rendering else ())})),
         kept=dict(kept),
@@ -176,6 +184,16 @@ def _status(
         finished=last_finish(view),
         conditions=settled(found, view.status.conditions, generation=view.generation, now=stamp(view.now)),
     )
+
+
+def _as_many_as_fit(draining: Iterable[DrainingTopic]) -> Iterator[DrainingTopic]:
+    """Yield the first topics that fit into a status. Those beyond still drain: the document has them."""
+    left = DRAINING_BYTES
+    for each in draining:
+        left -= len(each.model_dump_json(by_alias=True).encode())
+        if left < 0:
+            return
+        yield each
 
 
 def _rolling_out_since(view: View, rolled_out: Condition) -> str | None:

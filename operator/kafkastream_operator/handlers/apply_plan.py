@@ -15,7 +15,7 @@ from typing import Any
 
 from dynamic_kafka.metadata.kubernetes_names import REFRESH_ANNOTATION, RENDERED_ROLE, ROLE_LABEL, SUBSCRIPTION_LABEL
 from kafkastream_operator.core.application import Patch, Refresh
-from kafkastream_operator.core.decide import after_refusal, without_document
+from kafkastream_operator.core.decide import after_refusal, without_document, without_status
 from kafkastream_operator.core.document import Document, pack
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.core.view import Plan
@@ -47,8 +47,10 @@ NORMAL_EVENTS = frozenset(
     {"Rendered", "Released", "Restarting", "RollingOut", "Coalescing", "Starting", "Paused", "Confirmed", "Finished"}
 )
 """Reasons of Events of the type Normal; all others are of the type Warning."""
-PERMANENT_REFUSALS = (400, 403, 422)
+PERMANENT_REFUSALS = (400, 403, 413, 422)
 """HTTP statuses of a permanent refusal: a retry fails as well, until somebody changes something."""
+TOO_LARGE = ("request is too large", "trying to send message larger than max")
+"""Parts of the messages, with HTTP status 500, for an object that etcd does not take: of etcd, and of its client."""
 
 log = logging.getLogger(__name__)
 
@@ -76,11 +78,12 @@ def apply_plan(api: Api, cache: Cache, seen: ObservedSubscription, plan: Plan) -
             _write_document(api, cache, seen, plan, plan.document)
         except ApiError as error:
             if error.status in PERMANENT_REFUSALS:
-                _record_refused_document(api, cache, seen, without_document(seen.view, plan, error.message))
+                status = without_document(seen.view, plan, error.message)
+                _record_refusal(api, cache, seen, status, "DocumentRefused")
             raise
     subscription = seen.subscription
     if plan.status is not None:
-        subscription = write_status(api, cache, SUBSCRIPTIONS, subscription, plan.status)
+        subscription = _write_first_status(api, cache, seen, plan.status)
     if isinstance(plan.effect, Patch):
         refused = _patch(api, cache, seen, plan.effect)
         if refused:
@@ -98,8 +101,20 @@ def apply_plan(api: Api, cache: Cache, seen: ObservedSubscription, plan: Plan) -
     return plan
 
 
-def _record_refused_document(api: Api, cache: Cache, seen: ObservedSubscription, status: SubscriptionStatus) -> None:
-    """Write the refusal of the document into the status, and send an Event if it is new."""
+def _write_first_status(api: Api, cache: Cache, seen: ObservedSubscription, status: SubscriptionStatus) -> Object:
+    """Write the status before the effect. If the API server refuses it for good, the last status shows that."""
+    try:
+        return write_status(api, cache, SUBSCRIPTIONS, seen.subscription, status)
+    except ApiError as error:
+        if error.status in PERMANENT_REFUSALS or any(each in error.message for each in TOO_LARGE):
+            _record_refusal(api, cache, seen, without_status(seen.view, error.message), "StatusRefused")
+        raise
+
+
+def _record_refusal(
+    api: Api, cache: Cache, seen: ObservedSubscription, status: SubscriptionStatus, reason: str
+) -> None:
+    """Write the refusal of the document or of the new status into the last status, and send an Event if it is new."""
     if status == seen.view.status:
         return
     written = write_status(api, cache, SUBSCRIPTIONS, seen.subscription, status)
@@ -108,7 +123,7 @@ def _record_refused_document(api: Api, cache: Cache, seen: ObservedSubscription,
         for those in (seen.view.status, status)
     )
     if after != before:
-        send_event(api, SUBSCRIPTIONS, written, "DocumentRefused", after)
+        send_event(api, SUBSCRIPTIONS, written, reason, after)
 
 
 def _patch(api: Api, cache: Cache, seen: ObservedSubscription, patch: Patch) -> str:

@@ -15,7 +15,17 @@ from dynamic_kafka.metadata.kubernetes_names import ROLE_LABEL
 from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers.subscription_view import labels_of
 from kafkastream_operator.handlers.watch_health import Watch
-from kafkastream_operator.kube.api import APPLICATIONS, CONFIG_MAPS, PODS, STREAMS, SUBSCRIPTIONS, Api, Object, Resource
+from kafkastream_operator.kube.api import (
+    APPLICATIONS,
+    CONFIG_MAPS,
+    NAMESPACES,
+    PODS,
+    STREAMS,
+    SUBSCRIPTIONS,
+    Api,
+    Object,
+    Resource,
+)
 from kafkastream_operator.kube.cache import Cache
 
 WATCHED: tuple[tuple[Resource, str | None], ...] = (
@@ -54,6 +64,7 @@ class Listings:
         self.watched: set[Watch] = set()
         self._ever_refused: set[str | None] = set()
         self._listed: set[str | None] = set()
+        self._looked_up: set[str | None] = {None}
 
     def shows(self, namespace: str) -> bool:
         """Return whether metrics show the objects of a namespace, maybe as they were before its listing was refused."""
@@ -76,11 +87,13 @@ class Listings:
             try:
                 self._list(cache, namespace, set() if everything else self._covered(namespace))
                 self._listed.add(namespace)
+                self._look_up(namespace)
             except ApiError as error:
                 if namespace is None or error.status != 403 or len(refused) == len(self._namespaces) - 1:
                     raise
                 refused[namespace] = error
         self._ever_refused |= refused.keys()
+        self._looked_up |= refused.keys()
         # kopf waits between its tries of a refused watch. Until an event shows that it is back, listings replace it.
         self.watched.difference_update({(each, where) for each, _ in WATCHED for where in refused})
         for namespace, refusal in refused.items():
@@ -97,6 +110,22 @@ class Listings:
             del self.failures[namespace]
             log.warning("namespace %s is served", namespace)
         return back
+
+    def _look_up(self, namespace: str | None) -> None:
+        """Log a namespace that does not exist, once: with rights in all namespaces, its listings are only empty."""
+        if namespace in self._looked_up:
+            return
+        self._looked_up.add(namespace)
+        try:
+            found = self._api.list(NAMESPACES, None, labels=f"kubernetes.io/metadata.name={namespace}")
+        except ApiError:  # a Role alone has no right to that, and is refused the listings of a missing namespace
+            return
+        if found.version and not found.objects:
+            log.warning(
+                "namespace %s does not exist. It is served as soon as it is made; if the name has a slip, correct it in"
+                " --namespace, which is the chart's `namespaces`",
+                namespace,
+            )
 
     def _covered(self, namespace: str | None) -> set[Resource]:
         """Return the kinds that need no listing in a namespace."""

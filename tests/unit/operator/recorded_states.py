@@ -12,7 +12,7 @@ from typing import Any
 
 from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.conditions.subscription import with_conditions
-from kafkastream_operator.core.decide import after_refusal, decide, without_document
+from kafkastream_operator.core.decide import after_refusal, decide, without_document, without_status
 from kafkastream_operator.core.failure import cause_of_failure
 from kafkastream_operator.core.rollout.restart import MAX_ATTEMPTS
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING, Timing
@@ -268,6 +268,13 @@ def document_refused() -> World:
     return world
 
 
+def status_refused() -> World:
+    """Return a subscription whose newest status the API server refuses."""
+    world = running().stream("orders", EAST, WEST)
+    world.status = without_status(world.view(), "etcdserver: request is too large")
+    return world
+
+
 def unreadable_spec() -> World:
     """Return a subscription whose spec is one of a newer CRD."""
     world = running()
@@ -370,6 +377,7 @@ SUBSCRIPTIONS: dict[str, tuple[Callable[[], World], str]] = {
     "a ConfigMap that is taken": (lambda: taken(taken=True), "Degraded"),
     "a document that is contested": (contested, "Degraded"),
     "a document that is refused": (document_refused, "Degraded"),
+    "a status that is refused": (status_refused, "Degraded"),
     "a driver without the mount": (lambda: of_driver(mounted=False), "Degraded"),
     "a report that is unreadable": (lambda: of_driver(report=None, unreadable=True), "Healthy"),
     "an image that is too old": (lambda: reporting(running(), reader=0), "Healthy"),

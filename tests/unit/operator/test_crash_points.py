@@ -125,6 +125,12 @@ def rolled_out(phase: str) -> Callable[[Write], bool]:
     return is_it
 
 
+def refused_status(server: Server) -> None:
+    restart(server)
+    is_pending = rolled_out("Pending")
+    server.refuses = lambda write: 413 * is_pending(write)
+
+
 Arrange = Callable[[Server], None]
 POINTS: list[tuple[str, Arrange, Callable[[Write], bool]]] = [
     ("1", first_document, made("POST", "configmaps")),
@@ -133,6 +139,7 @@ POINTS: list[tuple[str, Arrange, Callable[[Write], bool]]] = [
     ("3", restart, rolled_out("Pending")),
     ("3", live_change, rolled_out("Patched")),
     ("3'", newer_spec, resolved_as("InvalidSubscription")),
+    ("3''", refused_status, resolved_as("StatusRefused")),
     ("4", restart, made("PATCH", "sparkapplications")),
     ("4", restart_of_apaches, made("PATCH", "sparkapplications")),
     ("4'", restart_of_apaches, made("DELETE", "pods")),

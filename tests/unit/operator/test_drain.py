@@ -261,6 +261,17 @@ def test_more_than_fits_in_a_status_drains_all_the_same(monkeypatch: pytest.Monk
     assert world.rendered() == {"west/orders": "Active"}
 
 
+def test_the_longest_names_that_drain_fit_into_a_status() -> None:
+    topics = [f"{number:03d}".ljust(249, "t") for number in range(256)]
+    clusters = [cluster(f"c{number}".ljust(63, "c"), *topics) for number in range(4)]
+    world = running(updateStrategy="Reload").stream("orders", *clusters).settle()
+    world.driver_reports().settle()
+    world.stream("orders", cluster("west")).settle()
+    assert list(world.rendered().values()).count("Draining") > 1000
+    assert 100_000 < len(world.status.model_dump_json().encode()) < 1_000_000
+    assert 500 < len(world.status.draining) < 1000
+
+
 @pytest.mark.parametrize("writes", range(1, 5))
 def test_a_death_at_a_drains_end_ends_no_other_drain(writes: int) -> None:
     world = removed()

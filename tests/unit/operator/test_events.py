@@ -13,7 +13,7 @@ from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers.apply_plan import NORMAL_EVENTS
 from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS
 from kafkastream_operator.models.subscription import SubscriptionStatus
-from tests.unit.operator.server import Operator, Server
+from tests.unit.operator.server import Operator, Server, Write, rest
 from tests.unit.operator.world import World, cluster, restarted, running
 
 
@@ -169,6 +169,54 @@ def test_wrong_annotations_repeat_their_event(server: Server, operator: Operator
     assert len(events(server)) == 2
     server.put(KUBEFLOW_APPLICATIONS, "app", {})
     assert operator.reconcile(KUBEFLOW_APPLICATIONS, "app") is None
+
+
+REFUSALS = [
+    (422, "Invalid", "status: Invalid value"),
+    (413, "RequestEntityTooLarge", "limit is 3145728"),
+    (500, "InternalError", "etcdserver: request is too large"),
+    (
+        500,
+        "InternalError",
+        "rpc error: code = ResourceExhausted desc = trying to send message larger than max (3 vs. 2)",
+    ),
+]
+
+
+@pytest.mark.parametrize("why", REFUSALS, ids=[each[2] for each in REFUSALS])
+def test_a_refused_status_is_a_condition_and_one_event(
+    server: Server, operator: Operator, why: tuple[int, str, str]
+) -> None:
+    server.put(KUBEFLOW_APPLICATIONS, "app", {})
+    server.stream(cluster("east"))
+    server.subscription(updateStrategy="Restart")
+    rest(server)
+    before, count = server.writes.copy(), len(events(server))
+
+    def refuses(write: Write) -> int:
+        rollout = write.body.get("status", {}).get("rollout", {})
+        if write.plural == SUBSCRIPTIONS.plural and rollout.get("phase") == "Pending":
+            raise ApiError("PUT", *why)
+        return 0
+
+    server.refuses = refuses
+    server.stream(cluster("east"), cluster("west"))
+    for _ in range(3):
+        with pytest.raises(ApiError):  # the queue retries it with a growing back-off
+            operator.reconcile(SUBSCRIPTIONS, "app")
+    assert events(server)[count:] == [("KafkaStreamSubscription", "app", "Warning", "StatusRefused")]
+    made = [(each.method, each.plural) for each in server.writes[len(before) :] if each.plural != "events"]
+    assert made == [("PUT", "configmaps"), ("PUT", "kafkastreamsubscriptions")]
+    found = server.find(SUBSCRIPTIONS)
+    assert found is not None
+    by_type = {each["type"]: (each["status"], each["reason"]) for each in found["status"]["conditions"]}
+    assert by_type["Ready"] == ("False", "StatusRefused")
+    server.refuses = lambda write: 0
+    rest(server)
+    found = server.find(SUBSCRIPTIONS)
+    assert found is not None
+    by_type = {each["type"]: (each["status"], each["reason"]) for each in found["status"]["conditions"]}
+    assert by_type["StreamsResolved"] == ("True", "Resolved")
 
 
 @pytest.mark.parametrize("status", [400, 403, 422])

@@ -18,7 +18,14 @@ from kafkastream_operator.handlers import watch
 from kafkastream_operator.handlers.health import Health
 from kafkastream_operator.handlers.listings import LOGGED_EVERY, WATCHED
 from kafkastream_operator.handlers.watch import Operator
-from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, SUBSCRIPTIONS, Listing, Resource
+from kafkastream_operator.kube.api import (
+    CONFIG_MAPS,
+    KUBEFLOW_APPLICATIONS,
+    NAMESPACES,
+    SUBSCRIPTIONS,
+    Listing,
+    Resource,
+)
 from kafkastream_operator.kube.cache import Ref
 
 
@@ -31,7 +38,9 @@ class Server:
         self.refused = frozenset[str]()
         self.scanned = True
 
-    def list(self, _resource: Resource, namespace: str | None, **_: Any) -> Listing:
+    def list(self, resource: Resource, namespace: str | None, **_: Any) -> Listing:
+        if resource == NAMESPACES:
+            return Listing([{"metadata": {"name": "any"}}], 1)
         self.listed.release()
         if self.error is not None:
             raise self.error
@@ -315,6 +324,24 @@ def test_a_namespace_that_stays_refused_is_logged_again(caplog: pytest.LogCaptur
     for _ in range(2 * LOGGED_EVERY):
         operator.resync()
     assert len(caplog.records) == 2
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_namespace_that_does_not_exist_is_logged_once(caplog: pytest.LogCaptureFixture, there: bool) -> None:
+    operator = RecordingOperator("jbos")
+    asked = []
+
+    def list_some(resource: Resource, namespace: str | None, labels: str | None = None) -> Listing:
+        if resource != NAMESPACES:
+            return Listing([], 1)
+        asked.append((namespace, labels))
+        return Listing([{"metadata": {"name": "jbos"}}] if there else [], 1)
+
+    operator.server.list = list_some
+    operator.resync()
+    operator.resync()
+    assert asked == [(None, "kubernetes.io/metadata.name=jbos")]
+    assert ["namespace jbos does not exist" in each.getMessage() for each in caplog.records] == [True] * (not there)
 
 
 @pytest.mark.parametrize("namespaces", [("gone",), ("gone", "away")])

@@ -172,6 +172,16 @@ def document_refused(config_map: str, why: str) -> tuple[Condition, ...]:
     return (condition("StreamsResolved", False, "DocumentRefused", text),)
 
 
+def status_refused(why: str) -> tuple[Condition, ...]:
+    """Say that the API server refuses the newest status, so that this one is behind."""
+    text = (
+        f"the API server refuses the newest status, so all others of these conditions are behind, and nothing is rolled"
+        f" out: {why[:1024]}. If it is too large, shorten spec.secrets or spec.streams, or let fewer topics drain at"
+        " once; else remove the obstacle. The operator retries every minute"
+    )
+    return (condition("StreamsResolved", False, "StatusRefused", text),)
+
+
 def with_conditions(
     before: SubscriptionStatus, found: tuple[Condition, ...], *, generation: int, now: str
 ) -> SubscriptionStatus:
