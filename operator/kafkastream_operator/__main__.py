@@ -110,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
         "--lease-duration",
         type=_second_or_more,
         metavar="DURATION",
-        default="15s",
+        default="10s",
         help="how long after its last renewal another operator may take the Lease (%(default)s)",
     )
     parser.add_argument(
@@ -172,6 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lease = _lease(api, given.lease, given.lease_duration.total_seconds()) if given.lease else None
     if lease is not None:
         lease.acquire()
+        api.may_write = lease.is_held
     health.enter("starting")
     registry = kopf.OperatorRegistry()
     login_with(registry, given.kubeconfig)

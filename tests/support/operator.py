@@ -164,6 +164,14 @@ class OperatorProcess(Server):
         """Kill the process with SIGKILL."""
         self._process.kill()
 
+    def pause(self) -> None:
+        """Suspend the process (SIGSTOP)."""
+        self._process.pause()
+
+    def resume(self) -> None:
+        """Let the process go on (SIGCONT)."""
+        self._process.resume()
+
     def log(self) -> str:
         """Return the log so far."""
         return self._process.log.read_text()

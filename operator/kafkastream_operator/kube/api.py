@@ -6,7 +6,7 @@ Every call has a deadline. Nothing is retried here: after a failure, the next re
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import urllib3
@@ -73,13 +73,18 @@ class Listing(NamedTuple):
 
 
 class Api:
-    """A connection to an API server."""
+    """A connection to an API server.
+
+    Attributes:
+        may_write: returns whether writes are allowed now. If not, no write is sent, and it fails as without an answer.
+    """
 
     def __init__(self, connection: client.ApiClient, deadline_s: float = DEADLINE_S) -> None:
         self._client, self._deadline_s = connection, deadline_s
+        self.may_write: Callable[[], bool] = lambda: True
 
     def within(self, deadline_s: float) -> Api:
-        """Return the same connection with another deadline for each call."""
+        """Return the same connection with another deadline for each call. It may always write."""
         return Api(self._client, deadline_s)
 
     @classmethod
@@ -175,6 +180,8 @@ class Api:
         content: str = "application/json",
     ) -> Object:
         what = f"{method} {path}"
+        if method != "GET" and not self.may_write():
+            raise ApiError(what, 0, "LeaseLost", "this operator does not hold its lease any more")
         headers = {"Accept": "application/json", "Content-Type": content}
         try:
             _, url, sent, _, _ = self._client.param_serialize(

@@ -1,7 +1,8 @@
 """Let one operator serve at a time: it holds a Lease, or its process ends. `__main__` starts it; a thread renews it.
 
-A Lease does not fence. An operator that was suspended for longer than its lease may make one more write when it
-resumes, which is harmless, because every write carries a precondition.
+A thread ends the process in time, whatever the calls of the renewing thread wait for. An operator that was suspended
+for longer than its lease sends no write when it resumes (`Api.may_write`). A request that was on its way when it was
+suspended may still arrive, which is harmless, because every write carries a precondition.
 
 Clocks are never compared. A lease has expired when a waiting operator has not seen it change for its duration, by its
 own clock.
@@ -35,7 +36,7 @@ class Lease:
     Args:
         identity: the name of this process as a holder; unique.
         duration_s: seconds without a renewal after which any operator may take the lease.
-        on_loss: called once, from the renewing thread, when the lease is lost.
+        on_loss: called once, from a thread of its own, when the lease is lost.
         clock: returns monotonic seconds.
     """
 
@@ -59,7 +60,7 @@ class Lease:
         self._ended = threading.Event()
 
     def acquire(self) -> None:
-        """Wait until this process holds the lease, and start the thread that renews it."""
+        """Wait until this process holds the lease, and start the threads that renew it and notice its loss."""
         logged = ""
         while not self.try_once():
             holder = self._seen[0].split("/")[0] if self._seen else "?"
@@ -68,7 +69,12 @@ class Lease:
                 logged = holder
             self._ended.wait(self._duration_s * RENEW_SHARE)
         log.info("this operator holds the lease %s/%s", self._namespace, self._name)
-        threading.Thread(target=self._keep, name="lease", daemon=True).start()
+        for work in (self._renew_regularly, self._end_in_time):
+            threading.Thread(target=work, name="lease", daemon=True).start()
+
+    def is_held(self) -> bool:
+        """Return whether no other operator can have taken the lease yet."""
+        return self._time_left_s() > 0
 
     def release(self) -> None:
         """Release the lease, so that the next operator need not wait for it to expire."""
@@ -128,15 +134,19 @@ class Lease:
         self._renewed = began
         return True
 
-    def _keep(self) -> None:
+    def _renew_regularly(self) -> None:
         while not self._ended.wait(self._duration_s * RENEW_SHARE):
             try:
                 self.try_once()
-            except Exception:  # no error may end this thread: it notices when the lease is lost
+            except Exception:  # no error may end this thread: the other one notices when the lease is lost
                 log.exception("the lease %s/%s was not renewed", self._namespace, self._name)
-            if self._ended.is_set():
-                return
-            if self._clock() - self._renewed > self._duration_s * GIVE_UP_SHARE:
+
+    def _end_in_time(self) -> None:
+        while not self._ended.wait(max(0.0, self._time_left_s())):
+            if not self.is_held():
                 log.error("the lease %s/%s is lost: this operator ends", self._namespace, self._name)
                 self._on_loss()
                 return
+
+    def _time_left_s(self) -> float:
+        return self._renewed + self._duration_s * GIVE_UP_SHARE - self._clock()

@@ -12,6 +12,7 @@ from kafkastream_operator.core.metrics import PREFIX
 from tests.integration.operator.stage import Stage, cluster
 from tests.support.fixtures import kept_open
 from tests.support.kube import KubeCluster
+from tests.support.kube.front_door import FrontDoor
 from tests.support.operator import OperatorProcess
 from tests.support.ports import reserve_ports
 from tests.support.waiting import wait_until
@@ -92,3 +93,51 @@ def test_a_lease_that_somebody_took_is_lost(stage: Stage, two: list[OperatorProc
     change = {"spec": {"holderIdentity": "somebody-else", "leaseDurationSeconds": 60}}
     stage.api.patch(LEASES, first.release, stage.namespace, change)
     wait_until(lambda: not first.running, "the first to end", timeout_s=30)
+
+
+def test_a_killed_holder_is_replaced_within_twenty_seconds(stage: Stage, two: list[OperatorProcess]) -> None:
+    for each in two:
+        each.arguments = ["--lease", two[0].lease]  # as the chart starts it
+    first, second = two
+    first.stop()
+    first.start()
+    stage.stream("orders", cluster("east"))
+    stage.subscription()
+    stage.wait_document({"east/orders": "Active"})
+    second.start()
+    wait_until(lambda: "waiting for the lease" in second.log(), "the second to wait")
+    first.kill()
+    began = time.monotonic()
+    stage.stream("orders", cluster("east"), cluster("west"))
+    stage.wait_document({"east/orders": "Active", "west/orders": "Active"})
+    assert time.monotonic() - began < 20
+    assert "this operator holds the lease" in second.log()
+
+
+def test_a_suspended_holder_writes_nothing_when_it_goes_on(
+    kube: KubeCluster, stage: Stage, two: list[OperatorProcess]
+) -> None:
+    _, second = two
+    two[0].stop()
+    with FrontDoor(kube) as door:
+        first = OperatorProcess(kube, stage.namespace, two[0].arguments, door.kubeconfig, replica_of=two[0])
+        try:
+            first.start()
+            stage.stream("orders", cluster("east"))
+            stage.subscription()
+            stage.wait_document({"east/orders": "Active"})
+            second.start()
+            wait_until(lambda: "waiting for the lease" in second.log(), "the second to wait")
+            first.pause()
+            count = len([each for each in door.settled() if each.method != "GET"])
+            # Its watches bring these changes when it goes on: without a check, it would write at once.
+            for number in range(20):
+                stage.stream(f"s{number}", cluster(f"c{number}"))
+            stage.stream("orders", cluster("east"), cluster("west"))
+            stage.wait_document({"east/orders": "Active", "west/orders": "Active"})
+            first.resume()
+            wait_until(lambda: not first.running, "the first to end")
+            assert [each for each in door.settled() if each.method != "GET"][count:] == []
+            assert "is lost: this operator ends" in first.log()
+        finally:
+            first.kill()

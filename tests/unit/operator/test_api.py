@@ -58,3 +58,24 @@ def test_a_listing_has_its_objects_and_version() -> None:
     [found] = listing.objects
     assert listing.version == 7
     assert (found["kind"], found["metadata"]["name"]) == ("KafkaStream", "orders")
+
+
+def test_no_write_is_sent_without_the_lease() -> None:
+    api = answered(200, b"{}")
+    held = [True]
+    api.may_write = lambda: held[0]
+    body = {"metadata": {"name": "orders", "namespace": "ns", "resourceVersion": "1", "uid": "u"}}
+    writes = [
+        lambda: api.create(STREAMS, body),
+        lambda: api.replace(STREAMS, body),
+        lambda: api.apply(STREAMS, body),
+        lambda: api.merge(STREAMS, "ns", "orders", {}),
+        lambda: api.delete(STREAMS, "ns", "orders", uid="u"),
+    ]
+    for write in writes:
+        write()
+    held[0] = False
+    for write in writes:
+        with pytest.raises(ApiError, match="does not hold its lease"):
+            write()
+    assert api.get(STREAMS, "ns", "orders") == {}
