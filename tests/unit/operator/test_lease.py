@@ -20,6 +20,8 @@ def test_an_unexpected_error_counts_as_a_failed_renewal() -> None:
     lease.acquire()
     server.get = no_version  # type: ignore[method-assign]
     assert lost.wait(30)
+    del server.get
+    lease.release()
 
 
 def test_a_renewal_that_hangs_does_not_hold_up_the_end() -> None:
@@ -32,7 +34,9 @@ def test_a_renewal_that_hangs_does_not_hold_up_the_end() -> None:
         assert lost.wait(30)
         assert not lease.is_held()
     finally:
+        del server.get
         answers.set()
+        lease.release()
 
 
 def test_a_lease_is_held_until_another_operator_may_take_it() -> None:

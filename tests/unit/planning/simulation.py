@@ -771,7 +771,8 @@ class Simulation:
             topic_integrity=self.options.topic_integrity_check,
         )
         loaded = Evaluator("simulated", "", self.evaluator, None, None)
-        evaluation: Any = SimpleNamespace(evaluator="simulated", load=lambda: loaded) if self.evaluator else None
+        simulated = SimpleNamespace(evaluator="simulated", values=None, load=lambda: loaded)
+        evaluation: Any = simulated if self.evaluator else None
         task, evaluator = begin(task, evaluation)
         cached: Any = SimpleNamespace(topic_ids={}, admin=SimulatedAdmin(lambda: self.topic_of(part.split)))
         batches: Any = self.fetched(batch, task.part)
