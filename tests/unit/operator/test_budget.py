@@ -28,9 +28,10 @@ def at(seconds: float) -> str:
 def status(phase: Any, reason: str, **more: Any) -> SubscriptionStatus:
     """Return a status whose restart for revision 2 was patched at 10 s, or waits since then."""
     rollout = Rollout(token="l/2", method="Restart", phase=phase, at=at(10), **more.pop("rollout", {}))
-    moving = condition("Reconciling", more.pop("moving", True), reason)
+    readable = more.pop("readable", True)
+    resolved = condition("StreamsResolved", readable, "Resolved" if readable else "InvalidSubscription")
     reporting = condition("Reporting", None, more.pop("reporting", "Reporting"))
-    each_of = (_rolled_out(reason), moving, reporting)
+    each_of = (_rolled_out(reason), resolved, reporting)
     found = tuple(each.model_copy(update={"last_transition_time": at(0)}) for each in each_of)
     return SubscriptionStatus(rollout=rollout, restarted_at=at(10), conditions=found, **more)
 
@@ -55,7 +56,7 @@ STATES: dict[str, tuple[SubscriptionStatus, Application | None, dict[str, Any]]]
     "waits in a paused wave": (status("Pending", "RolloutPaused"), APPLICATION, {"waiting": True}),
     "is kept apart from the last one": (status("Pending", "Coalescing"), APPLICATION, {}),
     "is paused by its user": (status("Pending", "Paused"), APPLICATION, {}),
-    "waits, and its spec cannot be read": (status("Pending", "Queued", moving=False), APPLICATION, {}),
+    "waits, and its spec cannot be read": (status("Pending", "Queued", readable=False), APPLICATION, {}),
     "was patched by an operator that died": (status("Pending", "Paused"), PATCHED, {"in_flight": True}),
     "waits while the driver of the last patch starts": (
         status("Pending", "Queued"),

@@ -109,10 +109,10 @@ def restart_of(
     if rollout is None or rollout.method != "Restart":
         return None
     reasons = {each.type: each.reason for each in status.conditions}
-    reconciling = any(each.type == "Reconciling" and each.status == "True" for each in status.conditions)
     pending, reason = rollout.phase == "Pending", reasons.get("RolledOut", "")
     confirmed, reports = rollout.phase == "Confirmed", reasons.get("Reporting") != "AwaitsReport"
-    waiting = pending and reconciling and reason in WAITING
+    # A spec that cannot be read keeps its old roll-out, which goes no further.
+    waiting = pending and reason in WAITING and reasons.get("StreamsResolved") != "InvalidSubscription"
     is_released = released == rollout.token
     failed_at = _failed_at(status, rollout, application) if not is_released else None
     return Restart(
