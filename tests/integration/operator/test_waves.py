@@ -111,12 +111,12 @@ def test_a_change_restarts_five_at_a_time_and_stops_at_a_failure(
     assert len(fleet.patched()) == 5
     first, *_ = fleet.patched()
 
-    def says(text: str) -> bool:
+    def has_message(text: str) -> bool:
         found = [condition(each, "RolledOut") for each in stage.api.list(SUBSCRIPTIONS, stage.namespace)]
         return any(text in each["message"] for each in found)
 
     # The first in the order may have been reconciled before all others waited; it is again after five seconds
-    wait_until(lambda: says("number 1 of 15 that wait"), "the place of the first one")
+    wait_until(lambda: has_message("number 1 of 15 that wait"), "the place of the first one")
 
     # And none begins after a failure, although there is room, and a new operator keeps to that
     fleet.starts[first] += 1  # another submission than before the patch
