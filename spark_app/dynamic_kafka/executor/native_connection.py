@@ -46,9 +46,13 @@ class NativeConnection(ConsumerConnection):
     def __init__(self, cluster: str, consumer: Consumer, problems: list[ConnectionProblem], client: Any) -> None:
         super().__init__(cluster, consumer, problems)
         self._client = client
+        self._assigned = False
 
     def assign(self, split: Split, offset: int, epoch: int) -> None:
-        """Begin to read at an offset."""
+        """Begin to read at an offset. All records from there on arrive anew; those that were fetched can be taken."""
+        if self._assigned:  # else an assignment that the client has not begun yet may get another queue
+            self.consumer.unassign()
+        self._assigned = True
         self._client.open(split.topic, split.partition)
         super().assign(split, offset, epoch)
 
@@ -56,6 +60,7 @@ class NativeConnection(ConsumerConnection):
         """Stop reading."""
         super().unassign()
         self._client.close()
+        self._assigned = False
 
     def fetch(self, wanted: Wanted, timeout_s: float) -> Fetched:
         """Wait for one message, then add the records that have arrived already, up to the next notice."""

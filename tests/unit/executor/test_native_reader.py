@@ -147,6 +147,17 @@ def test_a_partition_reads_on_after_each_assignment(broker: tuple[Producer, str]
     made.close_in_background()
 
 
+def test_an_assignment_may_replace_one_that_has_not_begun(broker: tuple[Producer, str]) -> None:
+    producer, address = broker
+    produce(producer, "replaced", [{"value": str(number)} for number in range(50)])
+    for _ in range(50):
+        made = opened(address, reader="native")
+        made.assign(Split("east", "replaced", 0), 7, -1)
+        values = [row["value"] for row in rows_of(read(made, "replaced", 40, 41), headers=False)]
+        assert values == [b"40"]
+        made.close_in_background()
+
+
 # -- nothing of it crashes ---------------------------------------------------------------------------------------------
 
 
