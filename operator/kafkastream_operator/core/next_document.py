@@ -12,7 +12,7 @@ from kafkastream_operator.core.document import MAX_BYTES, Document, Key, make_do
 from kafkastream_operator.core.drain_evidence import missing_evidence
 from kafkastream_operator.core.finished import reads_no_more
 from kafkastream_operator.core.release import released_topics, unused
-from kafkastream_operator.core.render import Rendering, previous_streams, render
+from kafkastream_operator.core.render import PreviousStreams, Rendering, drain_rules, previous_streams, render
 from kafkastream_operator.core.resolve import Resolved
 from kafkastream_operator.core.secret_bindings import secret_problem
 from kafkastream_operator.core.timestamps import stamp
@@ -65,7 +65,7 @@ def next_document(
         # Somebody has restored an older document: only the report names what the driver has begun to read since.
         both = previous_streams(None, view.status.draining, previous.streams, reported)
         before = replace(both, drain_rules=previous.drain)
-    last = _last_document(view)
+    last = _last_document(view, resolved, before)
     if (paused or resolved.problem) and last is not None:
         return NextDocument(last, True, None, ())
     next_revision, finished = recovery.next_revision(view, previous), reads_no_more(view)
@@ -106,12 +106,15 @@ def next_document(
     return NextDocument(previous or last, previous is None or drifted, None, refused)
 
 
-def _last_document(view: View) -> Document | None:
-    """Return the last document from the status or the driver's report, with this subscription's UID."""
-    remembered = recovery.document_in_status(view)
-    if remembered is not None:
-        return make_document(remembered.revision, remembered.streams, {}, view.uid)
-    return recovery.document_in_report(view)
+def _last_document(view: View, resolved: Resolved, before: PreviousStreams) -> Document | None:
+    """Return the last document from the status or the driver's report, with this subscription's UID.
+
+    Neither has the `drain` settings. Those that are still known are put in, for a stream that is deleted later.
+    """
+    found = recovery.document_in_status(view) or recovery.document_in_report(view)
+    if found is None:
+        return None
+    return make_document(found.revision, found.streams, drain_rules(found.streams, resolved, before), view.uid)
 
 
 def _known_revision(view: View, document: Document, previous: Document | None, *, behind: bool) -> Revision | None:

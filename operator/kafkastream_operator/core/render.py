@@ -84,8 +84,8 @@ def previous_streams(
             here.setdefault(key, {})[stream] = content
         found = {**here, **found}
         drains.update(draining_in(streams or {}))
-    drain = {each.stream: {"quietPeriod": each.quiet_period, "timeout": each.timeout} for each in draining}
-    return PreviousStreams(found, marked, frozenset(drains), document.drain if document is not None else drain)
+    rules = document.drain if document is not None else _rules_in_status(draining)
+    return PreviousStreams(found, marked, frozenset(drains), rules)
 
 
 def render(
@@ -147,7 +147,7 @@ def render(
             )
         )
     streams = _merged(resolved.streams, draining, owners, secret_problem)
-    return Rendering(streams, _drain_rules(streams, resolved, before), tuple(draining), leaving)
+    return Rendering(streams, drain_rules(streams, resolved, before), tuple(draining), leaving)
 
 
 def renames(streams: Streams) -> Mapping[str, str]:
@@ -175,6 +175,18 @@ def _rules_of(stream: str, resolved: Resolved, before: PreviousStreams) -> Drain
     return Drain.model_validate(before.drain_rules.get(stream, {}))
 
 
+def _rules_in_status(draining: Sequence[DrainingTopic]) -> dict[str, Mapping[str, str]]:
+    """Return {stream: its `drain` settings}, as far as a status shows them.
+
+    An entry names one stream and the longest times of all that had the topic. So the longest of a stream's entries
+    count: they are careful enough for each.
+    """
+    found: dict[str, list[Drain]] = {}
+    for each in draining:
+        found.setdefault(each.stream, []).append(Drain(quiet_period=each.quiet_period, timeout=each.timeout))
+    return {stream: _most_careful(settings).model_dump(by_alias=True) for stream, settings in found.items()}
+
+
 def _most_careful(settings: Sequence[Drain]) -> Drain:
     """Return how a topic of several streams drains: carefully enough for each of them."""
     waiting = [each for each in settings if each.policy == "WhenDrained"] or settings
@@ -185,7 +197,8 @@ def _most_careful(settings: Sequence[Drain]) -> Drain:
     )
 
 
-def _drain_rules(streams: Streams, resolved: Resolved, before: PreviousStreams) -> dict[str, Mapping[str, str]]:
+def drain_rules(streams: Streams, resolved: Resolved, before: PreviousStreams) -> dict[str, Mapping[str, str]]:
+    """Return the `drain` settings that a document with these streams has to remember, as `Document` has them."""
     return {
         stream: _rules_of(stream, resolved, before).model_dump(by_alias=True, exclude_defaults=True)
         for stream in streams

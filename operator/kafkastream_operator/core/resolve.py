@@ -72,10 +72,12 @@ def resolve(
         previous: the document as it is, from which held streams keep their form.
         unconfirmed: {new id: old id} of its renames that no driver has reported to have.
     """
+    # The newest form of an invalid stream does not count at all. Its `drain` may not even be readable.
+    drain = {entry.stream: entry.drain for entry in catalog.streams.values() if entry.content is not None}
     try:
         wanted, missing = _wanted(spec, catalog)
     except PatternError as error:
-        return Resolved({}, problem=f"spec.streams.pattern {error}")
+        return Resolved({}, problem=f"spec.streams.pattern {error}", drain=drain)
     bindings = {binding.cluster: binding for binding in spec.secrets}
     before = previous.streams if previous is not None else {}
     streams: dict[str, Mapping[str, Any]] = {}
@@ -108,8 +110,6 @@ def resolve(
         held += _hold_for_held(wanted, before, streams)
     missing = [each for each in missing if each not in streams]
     broken = tuple(catalog.broken.values())
-    # The newest form of an invalid stream does not count at all. Its `drain` may not even be readable.
-    drain = {entry.stream: entry.drain for entry in catalog.streams.values() if entry.content is not None}
     return Resolved(streams, tuple(held), tuple(missing), broken, drain=drain)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafkastream_operator.models.stream import KafkaStreamStatus
@@ -75,3 +77,34 @@ def test_drain_settings_survive_the_loss_of_the_document() -> None:
     world.edited = True
     world.settle()
     assert {each.quiet_period for each in world.status.draining} == {"10m"}
+
+
+@pytest.mark.parametrize("deleted", ["before the loss", "after the loss"])
+@pytest.mark.parametrize("held_up", [{"pause": {"reason": "freeze"}}, {"streams": {"pattern": "("}}], ids=list)
+def test_drain_settings_survive_a_document_lost_in_a_pause(held_up: dict[str, Any], deleted: str) -> None:
+    world = running(updateStrategy="Reload", streams={"pattern": ".*"})
+    world.stream("bills", cluster("west"))
+    world.stream("orders", cluster("east"), quietPeriod="10m").settle()
+    if deleted == "before the loss":
+        del world.streams["orders"]
+        world.settle()
+    world.changes(**held_up).settle()
+    world.document = None
+    world.settle()
+    world.streams.pop("orders", None)
+    world.changes(pause=None, streams={"pattern": ".*"}).settle()
+    assert [(each.cluster, each.quiet_period) for each in world.status.draining] == [("east", "10m")]
+
+
+def test_a_lost_document_shortens_no_quiet_period() -> None:
+    """The status names one stream for each topic: `accounts` for both, but the longer time is that of `orders`."""
+    world = running(updateStrategy="Reload", streams={"pattern": ".*"})
+    world.stream("bills", cluster("west"))
+    world.stream("accounts", cluster("east", "orders", "retry"))
+    world.stream("orders", cluster("east"), quietPeriod="10m").settle()
+    del world.streams["accounts"], world.streams["orders"]
+    world.settle()
+    assert {each.topic: each.quiet_period for each in world.status.draining} == {"orders": "10m", "retry": "5m"}
+    world.document = None
+    world.settle()
+    assert {each.topic: each.quiet_period for each in world.status.draining}["orders"] == "10m"
