@@ -19,7 +19,7 @@ from kafkastream_operator.core.rollout.step import Timing
 from kafkastream_operator.core.stream_status import Subscriber
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.core.view import Plan, View
-from kafkastream_operator.models.stream import KafkaStreamStatus
+from kafkastream_operator.models.stream import Drain, KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionStatus
 from tests.unit.operator.world import UID, DiedError, World, cluster
 
@@ -48,7 +48,8 @@ class CheckedWorld(World):
         in_force: the document that the running driver uses.
         stands: the statuses of the streams.
         confirmed: the tokens that a status has shown as confirmed.
-        rules: every `drain` that a stream ever had.
+        rules: every `drain` that a stream ever had; the default, too, where the stream's own was lost.
+        unknown: the streams whose `drain` only a lost document had, until the next one is written.
         patched_at, gone_since: the time of the last restart; the time since which there is no application.
         forgotten: whether status and document were lost, and no driver has started with a document since.
         anew: the streams that were deleted, whose statuses are lost.
@@ -63,6 +64,7 @@ class CheckedWorld(World):
     stands: dict[str, KafkaStreamStatus] = field(default_factory=dict)
     confirmed: set[str] = field(default_factory=set)
     rules: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
+    unknown: set[str] = field(default_factory=set)
     patched_at: Any = None
     gone_since: Any = None
     forgotten: bool = False
@@ -150,13 +152,17 @@ class CheckedWorld(World):
         )
 
     def forged(self, how: str, back: int) -> None:
-        """Write a report which claims that all is drained, but is no evidence."""
+        """Write a report which claims that all is drained, but is no evidence.
+
+        One for another subscription has the revision in force, as after the subscription was made anew. `RolledOut`
+        goes by the lineage, and not by the subscription.
+        """
         if self.driver is None or self.document is None or not self.old:
             return
         self.streams_looked_at()
         now = self.old[-1 - back % len(self.old)] if how == "old" else self.document
         draining = {key: TopicReport(0, 9999.0) for key in draining_in(self.document.streams)}
-        if how in ("silent", "news"):
+        if how in ("silent", "news", "subscription"):
             if self.in_force is None:
                 return
             now = self.in_force
@@ -192,9 +198,9 @@ class CheckedWorld(World):
             return
         if what in ("document", "both"):
             self.document = None
-        if what in ("document", "edited"):
-            for stream in STREAMS:
-                self.rules.setdefault(stream, []).append({})  # only the document had the `drain` of a deleted stream
+        if what != "status":
+            drains = {each.stream for each in self.status.draining} if what != "both" else set()
+            self.unknown = set(STREAMS) - drains
         if what == "edited":
             self.edited = True
         if what in ("status", "both"):
@@ -306,6 +312,10 @@ class CheckedWorld(World):
         if known is None and found.revision.counter <= newest:
             raise BrokenPromiseError(f"revision {revision.token} comes after {newest}")
         self.hashes[revision] = found.hash
+        for stream in self.unknown:
+            if self._present(stream) is None:
+                self.rules.setdefault(stream, []).append({})
+        self.unknown = set()
         there = {key for _, key, _ in entries(found.streams)}
         carried = renames(found.streams)
         since = {}
@@ -353,11 +363,13 @@ class CheckedWorld(World):
 
     def _rules(self, stream: str) -> list[Mapping[str, Any]]:
         """Return the drains that may count for a stream: the present one, or all earlier ones if it is gone."""
+        present = self._present(stream)
+        return [present.model_dump(by_alias=True)] if present is not None else self.rules.get(stream) or [{}]
+
+    def _present(self, stream: str) -> Drain | None:
+        """Return the `drain` of a stream that is there and valid, whether the subscription asks for it or not."""
         entry = self.catalog().streams.get(stream)
-        asked = self.spec["streams"].get("pattern") == ".*" or stream in (self.spec["streams"].get("ids") or ())
-        if entry is not None and entry.content is not None and asked:
-            return [entry.drain.model_dump(by_alias=True)]
-        return self.rules.get(stream) or [{}]
+        return entry.drain if entry is not None and entry.content is not None else None
 
     def check_safe(self) -> None:
         """Check that no document reads a cluster that is safe to decommission."""
