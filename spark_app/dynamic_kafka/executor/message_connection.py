@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import gc
+import threading
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -16,6 +18,9 @@ from dynamic_kafka.executor.rows import Headers, Record, UnreadableHeadersError
 from dynamic_kafka.kafka.background import drop_in_background
 from dynamic_kafka.kafka.errors import ConnectionProblem
 from dynamic_kafka.planning.splits import Split
+
+_COLLECTOR = threading.Lock()
+"""Held where the garbage collector of the process is off."""
 
 
 class ConsumerConnection:
@@ -153,6 +158,7 @@ class MessageRows:
 
     def __init__(self, messages: Sequence[Message], split: Split, stream: str) -> None:
         self._messages, self._split, self._stream = messages, split, stream
+        self._unreadable: set[int] = set()
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -169,7 +175,7 @@ class MessageRows:
         """Return the record at an index, with its headers or without any."""
         message, split = self._messages[at], self._split
         kind, stamp = message.timestamp()
-        own = _headers(message) if headers else ()
+        own = self._headers(at) if headers else ()
         return Record(
             message.key(),
             message.value(),
@@ -199,17 +205,36 @@ class MessageRows:
             pa.array([kind - 1 for kind, _ in stamps], pa.int32()),
         ]
         if len(schema) > len(columns) + 2:
-            headers = [self._shown_headers(message) for message in messages]
+            headers = [self._shown_headers(at) for at in range(count)]
             columns.append(pa.array(headers, schema.field("headers").type))
         columns += [repeated(split.cluster, count), repeated(self._stream, count)]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
-    def _shown_headers(self, message: Message) -> list[dict[str, object]] | None:
+    def _shown_headers(self, at: int) -> list[dict[str, object]] | None:
         try:
             # Spark's source shows null for a record without headers, not an empty list.
-            return [{"key": key, "value": value} for key, value in _headers(message)] or None
+            return [{"key": key, "value": value} for key, value in self._headers(at)] or None
         except UnreadableHeadersError as error:
-            raise unreadable_headers(self._split, message.offset()) from error
+            raise unreadable_headers(self._split, self.offset(at)) from error
+
+    def _headers(self, at: int) -> Headers:
+        """Return the headers of the record at an index.
+
+        A key that is not UTF-8 leaves a hole in the client's list, which crashes the process when it is read. The
+        client reports it once, by a Python error that it leaves set; a garbage collection within the call drops it.
+        """
+        if at not in self._unreadable:
+            with _COLLECTOR:
+                is_enabled = gc.isenabled()
+                gc.disable()
+                try:
+                    return tuple(self._messages[at].headers() or ())  # type: ignore[arg-type]  # a wider stub
+                except (SystemError, UnicodeDecodeError):
+                    self._unreadable.add(at)
+                finally:
+                    if is_enabled:
+                        gc.enable()
+        raise UnreadableHeadersError
 
 
 def unreadable_headers(split: Split, offset: int | None) -> OptionError:
@@ -229,11 +254,3 @@ def _start(split: Split, offset: int, epoch: int) -> TopicPartition:
     if epoch < 0:
         return TopicPartition(split.topic, split.partition, offset)
     return TopicPartition(split.topic, split.partition, offset, "", epoch)
-
-
-def _headers(message: Message) -> Headers:
-    try:
-        return tuple(message.headers() or ())  # type: ignore[arg-type]  # a wider stub
-    except (SystemError, UnicodeDecodeError) as raised:
-        # The client returns nothing but leaves a Python error set; Python raises that as a SystemError.
-        raise UnreadableHeadersError from raised

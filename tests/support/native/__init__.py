@@ -1,12 +1,14 @@
-"""The native reader in tests: whether it is built, its check under sanitizers, and a broker within this process."""
+"""The native reader in tests: whether it is built, its check under sanitizers, a broker here, and odd headers."""
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import confluent_kafka
 import pytest
 from confluent_kafka import Producer
 
@@ -59,3 +61,25 @@ def broker_within() -> Iterator[tuple[Producer, str]]:
     producer = Producer({"test.mock.num.brokers": 1, "log_level": 0})
     [broker] = producer.list_topics(timeout=10).brokers.values()
     yield producer, f"{broker.host}:{broker.port}"
+
+
+def produce_header(bootstrap: str, topic: str, key: bytes) -> None:
+    """Produce a record with a header whose key is these bytes, as a client in another language may."""
+    [library] = Path(confluent_kafka.__file__).parent.parent.glob("confluent_kafka.libs/librdkafka*")
+    lib = ctypes.CDLL(str(library))
+    for name in ("rd_kafka_conf_new", "rd_kafka_new", "rd_kafka_headers_new", "rd_kafka_topic_new"):
+        getattr(lib, name).restype = ctypes.c_void_p
+    conf = ctypes.c_void_p(lib.rd_kafka_conf_new())
+    text = ctypes.create_string_buffer(512)
+    lib.rd_kafka_conf_set(conf, b"bootstrap.servers", bootstrap.encode(), text, 512)
+    client = ctypes.c_void_p(lib.rd_kafka_new(0, conf, text, 512))
+    headers = ctypes.c_void_p(lib.rd_kafka_headers_new(1))
+    lib.rd_kafka_header_add(headers, key, len(key), b"x", 1)
+    # RD_KAFKA_VTYPE_TOPIC, _PARTITION, _VALUE, _HEADERS, _END
+    value = ctypes.c_char_p(b"odd")
+    error = lib.rd_kafka_producev(
+        client, 1, topic.encode(), 3, 0, 4, value, ctypes.c_size_t(3), 10, headers, 7, ctypes.c_int(2), 0
+    )
+    assert error == 0
+    assert lib.rd_kafka_flush(client, 20_000) == 0
+    lib.rd_kafka_destroy(client)

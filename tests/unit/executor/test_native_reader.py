@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import subprocess
 import threading
@@ -19,9 +20,9 @@ from dynamic_kafka.executor.columns import arrow_schema
 from dynamic_kafka.executor.connection import Connection, Wanted
 from dynamic_kafka.executor.message_connection import MessageConnection
 from dynamic_kafka.executor.native_connection import NativeConnection, connect, extension_for
-from dynamic_kafka.executor.rows import Rows
+from dynamic_kafka.executor.rows import Rows, UnreadableHeadersError
 from dynamic_kafka.planning.splits import Split
-from tests.support.native import broker_within, checker, require
+from tests.support.native import broker_within, checker, produce_header, require
 
 RUN_S, FUZZ_S = 8, 5
 SPLIT = Split("east", "orders", 0)
@@ -159,6 +160,29 @@ def test_an_assignment_may_replace_one_that_has_not_begun(broker: tuple[Producer
 
 
 # -- nothing of it crashes ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reader", ["native", "python"])
+def test_a_header_key_that_is_not_utf_8_crashes_no_process(reader: str, broker: tuple[Producer, str]) -> None:
+    """The collector runs within each call of the client, and the headers are asked for twice."""
+    topic = f"latin-{reader}"
+    produce(broker[0], topic, [{"value": "0"}])
+    produce_header(broker[1], topic, b"caf\xe9")
+    made = opened(broker[1], reader=reader)
+    [rows] = read(made, topic, 1, 2)
+    errors: list[str] = []
+    thresholds = gc.get_threshold()
+    gc.set_threshold(1, 1, 1)
+    for call in (lambda: rows.record(0), lambda: rows.batch(arrow_schema(include_headers=True))) * 2:
+        try:
+            call()
+        except (UnreadableHeadersError, OptionError) as error:
+            errors.append(str(error))
+    gc.set_threshold(*thresholds)
+    refused = f"cannot show the headers of the record at offset 1 of east/{topic}[0]: the key of one of them"
+    assert [error[: len(refused)] for error in errors] == ["", refused] * 2
+    assert gc.isenabled()
+    made.close_in_background()
 
 
 def test_a_closed_client_is_an_error(broker: tuple[Producer, str]) -> None:
