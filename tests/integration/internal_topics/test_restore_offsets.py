@@ -144,7 +144,7 @@ def test_expired_records_and_another_topic_are_noticed(shop: Shop, tools: Tools)
     assert tools("restore-offsets", path) == 10
     shop.east.create_topic(shop.orders)
     assert tools("restore-offsets", path) == 4
-    assert "was re-created (saved id" in tools.errors
+    assert "was re-created (id" in tools.errors
     (split,) = tools.json("restore-offsets", path, "--leave-out", f"east/{shop.orders}")["splits"]
     assert split["start"] is None
 

@@ -47,7 +47,7 @@ class FakeAdmin(TopicAdmin):
         """Make a topic as another program does."""
         self._made += 1
         given = {key.replace("_", "."): value for key, value in config.items()}
-        self.topics[name] = FoundTopic(f"id-{self._made}", partitions, replicas, {**DEFAULTS, **given})
+        self.topics[name] = FoundTopic(f"i+d/{self._made}", partitions, replicas, {**DEFAULTS, **given})
 
     def create(self, topics: Sequence[WantedTopic], *, validate_only: bool = False) -> Creation:
         names = {topic.name for topic in topics}

@@ -13,6 +13,7 @@ from dynamic_kafka.app.internal_topics.memory import SetupMemory
 from dynamic_kafka.app.internal_topics.parameters import InitParameters
 from dynamic_kafka.app.internal_topics.setup_plan import Remembered
 from dynamic_kafka.app.internal_topics.topic_set_up import SetupResult, TopicSetUp
+from dynamic_kafka.app.tools.init import text_of
 from dynamic_kafka.errors import (
     ClusterError,
     ClusterUnreachableError,
@@ -20,6 +21,7 @@ from dynamic_kafka.errors import (
     MisconfiguredInternalTopicError,
     MissingInternalTopicError,
 )
+from dynamic_kafka.metadata.topic_ids import shown_topic_id
 from tests.unit.internal_topics.fake_home import FakeAdmin, FakeHome
 
 ALL = InitParameters().enable_setup_internal_topics_if_incomplete()
@@ -231,7 +233,12 @@ def test_a_recreated_topic_is_named_once(stage: Stage) -> None:
     stage.make()
     before = stage.admin.topics["log"].topic_id
     stage.admin.make("log", cleanup_policy="compact")
-    assert stage.make().plan.recreated == {"log": (before, stage.admin.topics["log"].topic_id)}
+    now = stage.admin.topics["log"].topic_id
+    result = stage.make()
+    assert result.plan.recreated == {"log": (before, now)}
+    shown = text_of(result, dry_run=False)
+    assert f"it was re-created (id {shown_topic_id(before)}, now {shown_topic_id(now)})" in shown
+    assert "+" not in shown
     assert stage.make().plan.recreated == {}
 
 
@@ -244,7 +251,9 @@ def test_a_manual_check_refuses_each_deviation_from_a_set_up(stage: Stage) -> No
     with pytest.raises(MissingInternalTopicError, match=r"'log' .changelog. existed before: their records are lost"):
         stage.check()
     stage.admin.make("log", cleanup_policy="compact")
-    with pytest.raises(MissingInternalTopicError, match=f"re-created .*: 'log' .id {topic.topic_id}, now"):
+    with pytest.raises(
+        MissingInternalTopicError, match=f"re-created .*: 'log' .id {shown_topic_id(topic.topic_id)}, now i-d_"
+    ):
         stage.check()
     stage.make()
     stage.check()

@@ -12,6 +12,7 @@ from dynamic_kafka.app.config.internal_topics import InternalTopic
 from dynamic_kafka.app.internal_topics.parameters import InitParameters
 from dynamic_kafka.errors import IdentityError, MisconfiguredInternalTopicError, MissingInternalTopicError
 from dynamic_kafka.kafka.topic_admin import FoundTopic
+from dynamic_kafka.metadata.topic_ids import shown_topic_id
 from dynamic_kafka.wording import tool_command
 
 
@@ -21,7 +22,8 @@ class Remembered:
 
     Attributes:
         kafka_id: the home's `cluster.id`; None before the first set-up, or if the brokers report none.
-        ids: {topic: topic id} of the topics that were there; an id is None if the brokers report none.
+        ids: {topic: topic id} of the topics that were there, in the client's form; an id is None if the brokers report
+            none.
         begun: the topics of a set-up that has not ended. They were missing when it began.
     """
 
@@ -150,7 +152,10 @@ def missing_text(
 
 def recreated_text(recreated: Mapping[str, tuple[str, str]]) -> str:
     """Return the message for topics that were deleted and made again outside of a set-up."""
-    listed = ", ".join(f"{name!r} (id {before}, now {now})" for name, (before, now) in recreated.items())
+    listed = ", ".join(
+        f"{name!r} (id {shown_topic_id(before)}, now {shown_topic_id(now)})"
+        for name, (before, now) in recreated.items()
+    )
     return (
         f"internal topics were re-created since their set-up: {listed}. Their records are lost. To go on with the"
         f" present ones: {tool_command('init')}"

@@ -9,7 +9,9 @@ from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.internal_topics import InitParameters, init
 from dynamic_kafka.app.internal_topics.topic_set_up import SetupResult
 from dynamic_kafka.app.tools.formatting import table
+from dynamic_kafka.metadata.topic_ids import shown_topic_id
 from dynamic_kafka.options import parse_duration_ms
+from dynamic_kafka.planning.dataloss import recreation
 
 HELP = "make the internal topics that app.yaml declares, and check that its source topics exist"
 
@@ -70,9 +72,9 @@ def text_of(result: SetupResult, *, dry_run: bool) -> str:
         lost = "; it existed before, and its records are lost" if name in result.plan.deleted else ""
         if name in result.plan.recreated:
             before, now = result.plan.recreated[name]
-            lost = f"; it was re-created (id {before}, now {now}), and its records are lost"
+            lost = f"; it {recreation(before, now)}, and its records are lost"
         partitions = there.partitions if there is not None else made[name].partitions
-        topic_id = there.topic_id if there is not None else None
+        topic_id = shown_topic_id(there.topic_id) if there is not None else None
         rows.append((name, partitions, topic_id, (done if name in made else "exists") + lost))
     head = f"home cluster {result.home}, cluster.id {result.kafka_id or '(unknown)'}"
     return f"{head}\n\n{table(('topic', 'partitions', 'topic id', 'what'), rows)}"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from dynamic_kafka.errors import IdentityError, OffsetDocumentError
 from dynamic_kafka.metadata.subscription import Subscription
+from dynamic_kafka.planning.dataloss import recreation
 from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedCluster
 from dynamic_kafka.planning.splits import Split
@@ -180,7 +181,7 @@ def _check_identities(
             seen = answers[cluster].topics.get(topic)
             old, new = saved.topic_ids.get((cluster, topic)), seen.topic_id if seen is not None else None
             if old is not None and new is not None and old != new:
-                text = f"topic {topic!r} of cluster {cluster!r} was re-created (saved id {old}, now {new})"
+                text = f"topic {topic!r} of cluster {cluster!r} {recreation(old, new)}"
                 problems.append((f"{cluster}/{topic}", text))
     for split in sorted(saved.foreign & kept.keys()):
         text = f"{split} has a record with another timestamp where {saved.origin} end: the topic was re-created, or"
