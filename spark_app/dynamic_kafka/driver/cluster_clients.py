@@ -91,11 +91,15 @@ def observe_all(
         answers, failures = collect_observations(pending, timeout_s=timeout_s)
     finally:
         probes.close()
-    for cluster in subscription.clusters:
+    for cluster, named in subscription.clusters.items():
         if cluster in answers and answers[cluster].missing:
             raise MissingSourceTopicError.of(cluster, answers[cluster].missing)
         if cluster not in answers:
-            late = ClusterUnreachableError(cluster, f"no answer within {timeout_s or 0:g} s")
+            late = ClusterUnreachableError(
+                cluster,
+                f"no answer within {timeout_s or 0:g} s from its bootstrap servers {named.bootstrap_servers}: correct"
+                " a wrong address in the metadata, or bring the cluster back",
+            )
             raise {**failures, **broken}.get(cluster, late)
     return answers
 

@@ -58,7 +58,7 @@ class Evaluation:
         if name is None and options.dead_letters is None and values is None:
             return None
         if name is not None and not is_import_path(name) and name not in registered:
-            known = f"; it was given {first_few(registered)}" if registered else ""
+            known = f"; it was given {first_few(registered)}" if registered else f"; write `MODULE:{name}`"
             raise OptionError(
                 f"recordEvaluator {name!r} is no `module:Name`, and register(spark, evaluators=…) was given no such"
                 f" name{known}{did_you_mean(name, registered)}"

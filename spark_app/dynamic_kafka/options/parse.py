@@ -171,7 +171,9 @@ def _check_evaluator(given: GivenOptions, refused_records: str) -> list[str]:
     """Refuse what does not go with a record evaluator; return a warning about a deserialiser without effect."""
     if not given.has("recordEvaluator"):
         lonely = given.has("recordDeserializer") and refused_records == "failfast"
-        return ["option 'recordDeserializer' has no effect without 'recordEvaluator'"] if lonely else []
+        return (
+            ["option 'recordDeserializer' has no effect without 'recordEvaluator' or mode=deadletter"] if lonely else []
+        )
     evaluator = given.where("recordEvaluator")
     for name in ("minPartitions", "maxRecordsPerPartition"):
         if given.has(name):

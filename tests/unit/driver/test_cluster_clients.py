@@ -11,7 +11,7 @@ import pytest
 
 from dynamic_kafka.driver import cluster_clients as clusters
 from dynamic_kafka.driver.cluster_clients import ClusterProbes, client_of
-from dynamic_kafka.errors import ClusterRefusedError, SecretWithheldError
+from dynamic_kafka.errors import ClusterRefusedError, ClusterUnreachableError, SecretWithheldError
 from dynamic_kafka.kafka.config_checks import check_client
 from dynamic_kafka.metadata import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
@@ -33,6 +33,14 @@ def test_a_call_may_take_as_long_as_a_range_within_librdkafka(
     deadline = found["east"].ask(lambda admin: admin.deadline_s).result(30)  # type: ignore[attr-defined]
     probes.close()
     assert deadline == deadline_s
+
+
+def test_a_cluster_without_an_answer_is_named_with_its_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = SimpleNamespace(for_subscription=lambda _: ({}, {}), close=lambda: None)
+    monkeypatch.setattr(clusters, "ClusterProbes", lambda _: silent)
+    options = parse_options({"streamIds": "s", "metadataPath": "streams.yaml"}, mode="streaming")
+    with pytest.raises(ClusterUnreachableError, match=r"within 2 s from .* servers 127\.0\.0\.1:1: correct a wrong"):
+        clusters.observe_all(options, SUBSCRIPTION, timeout_s=2.0)
 
 
 def test_a_secret_timeout_that_is_no_number_is_refused_unseen(

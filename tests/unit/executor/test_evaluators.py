@@ -235,7 +235,7 @@ def test_a_module_is_imported_at_the_start() -> None:
         (f"{HERE}:Words", "is neither a function nor has it is_end_of_stream or end_of_stream_mask"),
         (f"{HERE}:Nothing", "does not define is_end_of_stream or end_of_stream_mask"),
         (f"{HERE}:NoOptions", "cannot be made: TypeError: "),
-        ("day_end", r"'day_end' is no `module:Name`, and register\(spark, evaluators=…\) was given no such name"),
+        ("day_end", r"'day_end' is no `module:Name`, and .* was given no such name; write `MODULE:day_end`"),
     ],
 )
 def test_a_wrong_name_fails_at_the_start(name: str, why: str) -> None:

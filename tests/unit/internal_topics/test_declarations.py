@@ -89,13 +89,28 @@ def test_the_set_up_is_automatic_unless_an_option_says_manual() -> None:
         ("  cluster: east\n  deadLetters: keys\n" + TOPICS, "must be a topic of the kind deadLetters under `topics`"),
         ("  cluster: east\n  properties: {a: b}\n" + TOPICS, "go with `bootstrapServers`"),
         ("  bootstrapServers: h:1\n  properties: {sasl.password: secret-1}\n" + TOPICS, "sasl.password"),
-        ("  cluster: east\n  timeout: 5\n" + TOPICS, "must be at least 1s"),
+        (
+            "  cluster: east\n  timeout: 5\n" + TOPICS,
+            "timeout: must be at least 1s; a number without a unit means milliseconds",
+        ),
     ],
 )
 def test_a_mistake_is_named_with_its_place(internal: str, text: str) -> None:
     message = refused(internal)
     assert text in message
     assert "secret-1" not in message
+
+
+def test_a_setting_without_effect_is_noted() -> None:
+    letters = "  cluster: east\n  deadLetters: dead\n" + TOPICS
+    why = "internalTopics.deadLetters has no effect without the option mode=deadletter"
+    assert parsed(letters).warnings == (why,)
+    assert parsed(letters, "options: {mode: DeadLetter, recordDeserializer: 'rules:read'}\n").warnings == ()
+    assert parsed("  cluster: east\n" + TOPICS, "options: {internalTopicsSetup: manual}\n").warnings == ()
+    for key in ("internalTopicsSetup", "internal.topics.setup"):
+        alone = APP.removesuffix("internalTopics:\n") + f"options: {{{key}: manual}}\n"
+        why = "option 'internalTopicsSetup' has no effect without the field `internalTopics`"
+        assert parse_config(alone, source="app.yaml").warnings == (why,)
 
 
 def test_a_home_of_its_own_gets_its_own_properties_only(monkeypatch: pytest.MonkeyPatch) -> None:

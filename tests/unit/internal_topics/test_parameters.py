@@ -1,8 +1,15 @@
-"""`InitParameters`: every parameter of KIP-698, with its getter."""
+"""`InitParameters`: every parameter of KIP-698, with its getter; and the time-out of the command `init`."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from dynamic_kafka.app.cli import main
 from dynamic_kafka.app.internal_topics import InitParameters
+from dynamic_kafka.app.tools import init as tool
+from tests.unit.internal_topics.test_declarations import APP, TOPICS
 
 
 def getters(parameters: InitParameters) -> tuple[bool, bool, bool]:
@@ -38,3 +45,12 @@ def test_parameters_do_not_change() -> None:
     nothing = InitParameters()
     nothing.enable_setup_internal_topics_if_incomplete()
     assert getters(nothing) == (False, False, False)
+
+
+def test_a_time_out_without_a_unit_is_not_taken_for_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tool, "init", lambda *_, **__: pytest.fail("the set-up must not begin"))
+    (tmp_path / "app.yaml").write_text(APP + "  cluster: east\n" + TOPICS)
+    assert main(["init", str(tmp_path / "app.yaml"), "--timeout", "90"]) == 2
+    assert "--timeout is '90'; it must be at least 1s; a number without a unit means" in capsys.readouterr().err

@@ -26,7 +26,8 @@ class AppConfig:
         source: its path, for messages.
         checkpoint: the base folder of all checkpoints, without a slash at its end.
         lines: the line of each option in the file, by the option's key in lower case.
-        warnings: one sentence for the log for each duration of the file that lacks a unit and may mean seconds.
+        warnings: one sentence for the log for each duration of the file that lacks a unit and may mean seconds, and
+            for each setting about internal topics without effect.
     """
 
     file: AppFile
@@ -98,8 +99,7 @@ class AppConfig:
         if not has_state:
             options["stateLocation"] = f"{self.checkpoint_of(sink)}/{STATE_FOLDER}"
         if file.internal_topics is not None:
-            letters = "deadletter" in (value.lower() for key, value in options.items() if key.lower() == "mode")
-            options |= file.internal_topics.source_options(home_id, writes_letters=letters)
+            options |= file.internal_topics.source_options(home_id, writes_letters=file.writes_dead_letters)
         if sink.group_id is not None:
             options = {key: value for key, value in options.items() if key.lower() not in _GROUP_KEYS}
             options["kafka.group.id"] = sink.group_id

@@ -142,7 +142,7 @@ class InternalTopics(Part):
                 text = f"must be a topic of the kind {kind} under `topics`; there are: {', '.join(known) or 'none'}"
                 problems.append(Problem((field,), text))
         if self.timeout < 1000:
-            problems.append(Problem(("timeout",), "must be at least 1s"))
+            problems.append(Problem(("timeout",), "must be at least 1s; a number without a unit means milliseconds"))
         return problems
 
     def source_options(self, home_id: str | None, *, writes_letters: bool) -> dict[str, str]:

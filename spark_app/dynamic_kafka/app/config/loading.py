@@ -60,7 +60,8 @@ def parse_config(text: str, *, source: str) -> AppConfig:
             raise located.report([Problem((), "must be a mapping; docs/application.md describes its fields")], source)
         file = _validated(located, source)
         lines = {key.lower(): located.line_of(("options", key)) for key in file.options}
-        config = AppConfig(file, source, file.checkpoint.rstrip("/") or "/", lines, tuple(_without_unit(located.value)))
+        notes = (*_without_unit(located.value), *_without_effect(file))
+        config = AppConfig(file, source, file.checkpoint.rstrip("/") or "/", lines, notes)
         problems = _cross_check(config)
         if problems:
             raise located.report(problems, source)
@@ -133,6 +134,15 @@ def _without_unit(content: dict[str, Any], at: str = "") -> Iterator[str]:
         elif key == "sinks":
             for index, sink in enumerate(value):
                 yield from _without_unit(sink, f"{key}[{index}].")
+
+
+def _without_effect(file: AppFile) -> Iterator[str]:
+    """Yield a warning for each setting about internal topics that needs another one, which is not there."""
+    if file.internal_topics is None:
+        if {key.lower() for key in file.options} & {"internaltopicssetup", "internal.topics.setup"}:
+            yield "option 'internalTopicsSetup' has no effect without the field `internalTopics`"
+    elif file.internal_topics.dead_letters is not None and not file.writes_dead_letters:
+        yield "internalTopics.deadLetters has no effect without the option mode=deadletter"
 
 
 def _shared_folder(index: int, sink: Sink, others: list[Sink]) -> list[Problem]:

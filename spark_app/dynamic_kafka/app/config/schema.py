@@ -161,3 +161,8 @@ class AppFile(Part):
     internal_topics: InternalTopicsField | None = None
     grace_period: Duration = 30_000
     restart_backoff: Duration = 1_000
+
+    @property
+    def writes_dead_letters(self) -> bool:
+        """Whether the source writes refused records to a dead-letter topic (`mode=deadletter`)."""
+        return "deadletter" in (value.lower() for key, value in self.options.items() if key.lower() == "mode")

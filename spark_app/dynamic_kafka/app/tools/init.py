@@ -9,6 +9,7 @@ from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.internal_topics import InitParameters, init
 from dynamic_kafka.app.internal_topics.topic_set_up import SetupResult
 from dynamic_kafka.app.tools.formatting import table
+from dynamic_kafka.errors import OptionError
 from dynamic_kafka.metadata.topic_ids import shown_topic_id
 from dynamic_kafka.options import parse_duration_ms
 from dynamic_kafka.planning.dataloss import recreation
@@ -38,16 +39,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Make the topics, print them, and return the exit code."""
     config = load_config(arguments.app)
-    timeout = arguments.timeout
     result = init(
         config,
         parameters_of(arguments),
         dry_run=arguments.dry_run,
-        timeout_s=None if timeout is None else max(1.0, parse_duration_ms(timeout, where="--timeout") / 1000),
+        timeout_s=_seconds(arguments.timeout),
         check_sources=not arguments.skip_source_topics,
     )
     print(text_of(result, dry_run=arguments.dry_run))
     return ExitCode.DONE
+
+
+def _seconds(timeout: str | None) -> float | None:
+    if timeout is None:
+        return None
+    found = parse_duration_ms(timeout, where="--timeout")
+    if found < 1000:
+        raise OptionError(
+            f"--timeout is '{timeout}'; it must be at least 1s; a number without a unit means milliseconds"
+        )
+    return found / 1000
 
 
 def parameters_of(arguments: argparse.Namespace) -> InitParameters:
