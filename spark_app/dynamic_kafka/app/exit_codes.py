@@ -17,7 +17,7 @@ from dynamic_kafka.wording import without_secrets
 
 
 class ExitCode(IntEnum):
-    """The exit codes. After 3, 5 and 6 a later start may succeed; 2, 4, 7 and 9 need a person."""
+    """The exit codes. After 3, 5 and 6 a later start may succeed; 2, 4, 7 and 9 to 12 need a person."""
 
     DONE = 0
     """Finished, or stopped as asked."""

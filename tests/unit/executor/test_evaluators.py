@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
+import re
 import sys
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+import yaml
 
 from dynamic_kafka.errors import OptionError, RecordEvaluationError
 from dynamic_kafka.executor.columns import arrow_schema
@@ -20,6 +24,7 @@ from dynamic_kafka.executor.message_connection import MessageRows
 from dynamic_kafka.executor.rows import Record
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning.splits import Split
+from tests.support.places import ROOT
 
 OPTIONS = {"streamIds": "s", "metadataPath": "/streams.yaml", "stateLocation": "/state"}
 SPLIT = Split("east", "orders", 3)
@@ -52,11 +57,17 @@ class Message:
         return self._headers
 
 
-def first(evaluator: object, *values: bytes | None, deserializer: str | None = None, **more: Any) -> int | None:
+def first(
+    evaluator: object,
+    *values: bytes | None,
+    deserializer: str | None = None,
+    options: Mapping[str, str] | None = None,
+    **more: Any,
+) -> int | None:
     """Return the index at which an evaluator ends a split with these values, from offset 40 on."""
     given = {"recordEvaluator": "mine"} | ({"recordDeserializer": deserializer} if deserializer else {})
-    options = parse_options(OPTIONS | given, mode="streaming")
-    found = pickle.loads(pickle.dumps(Evaluation.of(options, pickled({"mine": evaluator}))))
+    parsed = parse_options(OPTIONS | given | dict(options or {}), mode="streaming")
+    found = pickle.loads(pickle.dumps(Evaluation.of(parsed, pickled({"mine": evaluator}))))
     messages: Any = [Message(40 + at, value, **more) for at, value in enumerate(values)]
     rows = MessageRows(messages, SPLIT, "shop")
     index: int | None = found.load().first_end(rows, rows.batch(arrow_schema(include_headers=False)), SPLIT)
@@ -100,6 +111,21 @@ def test_every_form_ends_a_split_at_its_first_match(evaluator: object) -> None:
     assert first(evaluator, b"a", b"end", b"end", b"b") == 1
     assert first(evaluator, b"end") == 0
     assert first(evaluator, b"a", None) is None
+
+
+def test_each_rule_of_the_page_ends_a_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "reading.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"^```python\n(import json\n.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (options,) = (yaml.safe_load(each)["options"] for each in re.findall(r"```yaml\n(options:.*?)```", page, re.DOTALL))
+    (tmp_path / "rules_of_the_page.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    rules = importlib.import_module("rules_of_the_page")
+    for name in ("is_end_of_day", "FastEndOfDay"):
+        assert first(getattr(rules, name), b"a", None, b"end of day", b"b") == 2
+    marked = getattr(rules, options.pop("recordEvaluator").partition(":")[2])
+    assert first(marked, b"a", None, b"end of day", options=options) == 2
+    orders = [b'{"id": 7}', None, b'{"id": -1}']
+    assert first(rules.EndsWithOrder, *orders, deserializer="rules_of_the_page:read_order") == 2
 
 
 def test_a_null_in_a_mask_ends_nothing() -> None:

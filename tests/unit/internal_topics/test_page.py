@@ -1,4 +1,4 @@
-"""docs/internal-topics.md names every field and parameter, and its example is valid."""
+"""docs/internal-topics.md names every field and parameter, and its examples are valid."""
 
 from __future__ import annotations
 
@@ -31,11 +31,16 @@ def test_each_parameter_is_named() -> None:
     assert public <= named
 
 
-def test_the_example_is_valid() -> None:
-    example = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[0]
-    config = parse_config(APP.removesuffix("internalTopics:\n") + example, source="page")
-    assert config.file.internal_topics is not None
-    assert config.parsed_options(config.sinks[0]).internal_topics_setup == "manual"
+def test_the_examples_are_valid_and_take_effect() -> None:
+    set_ups = []
+    for example in re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL):
+        config = parse_config(APP.removesuffix("internalTopics:\n") + example, source="page")
+        options = config.parsed_options(config.sinks[0])
+        assert config.file.internal_topics is not None
+        assert options.dead_letters is not None
+        assert (config.warnings, options.warnings) == ((), ())
+        set_ups.append(options.internal_topics_setup)
+    assert set_ups == ["manual", "automatic"]
 
 
 def test_the_record_has_the_fields_of_the_page() -> None:
