@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.failure import cause_of_failure
+from kafkastream_operator.core.figures import subscription_figures
 from tests.unit.operator.recorded_states import failed_with, reporting
 from tests.unit.operator.world import World, running
 
@@ -54,6 +56,20 @@ def test_the_reason_stays_until_a_driver_reports() -> None:
     assert world.condition("TopicsReady") == ("False", "InternalTopicMissing")
     world.driver_reports().settle()
     assert "TopicsReady" not in types(world)
+
+
+@pytest.mark.parametrize("life", ["Completed", "Suspended", "Absent"])
+def test_an_application_at_rest_waits_for_no_topic(life: Life) -> None:
+    """A run that completes within ten minutes of the failure leaves its count, which only a later run sets back."""
+    cause = cause_of_failure("exit code 10: MissingSourceTopicError: has no topic 'orders'")
+    world = running().later(minutes=1).driver_fails(cause).settle()
+    assert world.condition("Stalled") == ("True", "SourceTopicMissing")
+    world.driver_starts().settle().later(minutes=1).application_is(life).driver = None
+    world.application = world.application if life != "Absent" else None
+    world.settle()
+    assert "TopicsReady" not in types(world)
+    assert world.condition("Ready") == ("True", "NotRunning")
+    assert not subscription_figures(world.status).stalled
 
 
 def test_a_lost_topic_is_a_condition_while_reading_goes_on() -> None:

@@ -7,7 +7,7 @@ and the driver report show what is missing.
 from __future__ import annotations
 
 from dynamic_kafka.wording import first_few
-from kafkastream_operator.core.application import FAILED
+from kafkastream_operator.core.application import ALIVE, FAILED
 from kafkastream_operator.core.drain_evidence import own_report
 from kafkastream_operator.core.exit_codes import INIT_COMMAND, meaning_in
 from kafkastream_operator.core.last_failure import is_steady, last_failure
@@ -16,10 +16,13 @@ from kafkastream_operator.models.conditions import Condition, condition
 
 
 def topics_ready(view: View) -> tuple[Condition, ...]:
-    """Return the condition if a topic is missing or wrong; nothing if none is known to be."""
-    failure, application = last_failure(view), view.application
-    failed = application is not None and application.life in FAILED
-    if failure is not None and failure.count and (failed or not is_steady(view)):
+    """Return the condition if a topic is missing or wrong; nothing if none is known to be.
+
+    An application that has completed since, or that a user has stopped, waits for no topic.
+    """
+    failure, life = last_failure(view), view.application.life if view.application is not None else "Absent"
+    ended = life in FAILED or (life in ALIVE and not is_steady(view))
+    if failure is not None and failure.count and ended:
         meaning = meaning_in(failure.cause)
         if meaning is None or not meaning.reason or meaning.cleared_by != "Report":
             return ()
