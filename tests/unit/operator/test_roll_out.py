@@ -8,7 +8,9 @@ from datetime import timedelta
 import pytest
 
 from dynamic_kafka.metadata.model import Revision
+from kafkastream_operator.core.figures import subscription_figures
 from kafkastream_operator.core.rollout.restart import MAX_ATTEMPTS
+from tests.unit.operator.recorded_states import rejected
 from tests.unit.operator.world import World, cluster, restarted, revision_of, running
 
 
@@ -182,6 +184,24 @@ def test_a_rejected_revision_is_reported_and_never_forced() -> None:
     assert text in world.message("RolledOut")
     assert "revert" in world.message("RolledOut")
     assert "west is another cluster" in world.message("RolledOut")
+
+
+def test_a_pause_does_not_hide_a_rejection() -> None:
+    """The document has the revision already: a driver that starts in the pause would end."""
+    world = rejected().changes(pause={"reason": "freeze"}).settle()
+    assert world.condition("RolledOut") == ("False", "Rejected")
+    assert "; nothing newer is rolled out: paused: freeze" in world.message("RolledOut")
+    assert subscription_figures(world.status).rejected
+
+
+def test_a_driver_that_has_ended_rejects_nothing() -> None:
+    """Its pod stays until the next attempt. The alert about an application without a driver has to fire."""
+    world = rejected()
+    assert world.driver is not None
+    world.driver = replace(world.driver, running=False)
+    world.application_is("Failing").settle()
+    assert world.condition("RolledOut") == ("Unknown", "Waiting")
+    assert subscription_figures(world.status).without_driver
 
 
 SECRET = {"cluster": "west", "name": "west-login", "allowedServers": ["west:9092"]}

@@ -10,6 +10,7 @@ from kafkastream_operator.core.drain_evidence import Driver
 from kafkastream_operator.core.rollout.in_force import takes_changes_live
 from kafkastream_operator.core.rollout.step import Step, Timing, Wanted
 from kafkastream_operator.core.timestamps import parse, stamp
+from kafkastream_operator.models.conditions import Condition
 from kafkastream_operator.models.subscription import Rollout, Strategy
 
 
@@ -33,9 +34,8 @@ def change_live(
         why = f"revision {wanted.revision.counter} needs the Secrets {', '.join(sorted(unmounted))} mounted"
         by_hand = f"with {conditions.mount_keys(unmounted)}"
         return Step(before, conditions.restart_required(why, strategy, application, by_hand))
-    rejected = driver.report.rejected if driver is not None and driver.report is not None else None
-    if rejected is not None and rejected[0] == wanted.token:
-        return Step(before, conditions.rejected(wanted.revision, rejected[1]))
+    if (rejected := rejection(wanted, driver)) is not None:
+        return Step(before, rejected)
     if driver is None or not driver.running:
         return Step(before, conditions.waits_for_driver(wanted.revision))
     if not takes_changes_live(driver) and (strategy == "Auto" or driver.report is not None):
@@ -49,3 +49,11 @@ def change_live(
     if now < due:
         return Step(before, under_way, again=due)
     return Step(before, conditions.not_confirmed(wanted.revision, driver, timing.confirm_live))
+
+
+def rejection(wanted: Wanted, driver: Driver | None) -> Condition | None:
+    """Return the condition if the running driver rejects the revision; None if it does not, or none runs."""
+    rejected = driver.report.rejected if driver is not None and driver.running and driver.report is not None else None
+    if rejected is None or rejected[0] != wanted.token:
+        return None
+    return conditions.rejected(wanted.revision, rejected[1])

@@ -15,7 +15,7 @@ from kafkastream_operator.core.conditions import rollout as conditions
 from kafkastream_operator.core.drain_evidence import Driver, has_applied, time_left_to_report
 from kafkastream_operator.core.rollout.budget import Turn
 from kafkastream_operator.core.rollout.in_force import is_in_force, mounts_are_gone, takes_changes_live
-from kafkastream_operator.core.rollout.live import change_live
+from kafkastream_operator.core.rollout.live import change_live, rejection
 from kafkastream_operator.core.rollout.restart import mount_again, restart
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING, Step, Timing, Wanted
 from kafkastream_operator.core.starter import BY_OPERATOR, Starter
@@ -58,7 +58,7 @@ def next_step(
     gone = mounts_are_gone(wanted, before, application)
     if not gone and is_in_force(wanted, before, application, driver, strategy, promised=promised):
         return _confirmed(wanted, before, driver, now)
-    hindered = _hindered(wanted, application, paused, starter)
+    hindered = _hindered(wanted, before, application, driver, paused=paused, starter=starter)
     if application is None or hindered is not None:
         return Step(before, hindered or conditions.not_running(wanted.revision, application))
     if before.phase == "Failed" and before.token == wanted.token:
@@ -100,12 +100,24 @@ def next_step(
     return restart(wanted, before, application, driver, now=now, restarted_at=restarted_at, turn=turn, timing=timing)
 
 
-def _hindered(wanted: Wanted, application: Application | None, paused: str, starter: Starter) -> Condition | None:
-    """Return why nothing is rolled out now; None if nothing stands in the way."""
+def _hindered(
+    wanted: Wanted,
+    before: Rollout,
+    application: Application | None,
+    driver: Driver | None,
+    *,
+    paused: str,
+    starter: Starter,
+) -> Condition | None:
+    """Return why nothing is rolled out now; None if nothing stands in the way.
+
+    A pause does not hide that the driver rejects a live change: the document has it, and would stop the next driver.
+    """
     if application is None or (application.life not in ALIVE and starter not in BY_OPERATOR):
         return conditions.not_running(wanted.revision, application)
     if paused:
-        return conditions.paused(paused)
+        changing = (before.token, before.method) == (wanted.token, "Reload")
+        return (rejection(wanted, driver) if changing else None) or conditions.paused(paused)
     return conditions.topic_changed(wanted.revision) if starter == "Nothing" else None
 
 
