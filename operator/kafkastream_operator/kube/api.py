@@ -13,6 +13,7 @@ import urllib3
 from kubernetes import client, config
 
 from dynamic_kafka.metadata.kubernetes_names import GROUP, VERSION
+from dynamic_kafka.wording import without_secrets
 from kafkastream_operator.errors import BY_STATUS, ApiError, LoginError, NotFoundError
 
 MANAGER = "kafkastream-operator"
@@ -202,6 +203,7 @@ class Api:
 
 
 def _answered(what: str, answer: urllib3.BaseHTTPResponse) -> Object:
+    """Return the object in an answer. A refusal is shown in conditions: it may quote a field of a user's manifest."""
     data = answer.data or b""
     try:
         found = json.loads(data)
@@ -221,6 +223,6 @@ def _answered(what: str, answer: urllib3.BaseHTTPResponse) -> Object:
         what,
         answer.status,
         str(found.get("reason", answer.reason)),
-        str(found.get("message", "")),
+        without_secrets(str(found.get("message", ""))),
         float(wait) if wait.isdecimal() else 0.0,
     )

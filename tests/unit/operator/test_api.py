@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -41,6 +42,16 @@ def test_a_refusal_without_a_status_object_is_an_error(body: bytes) -> None:
     with pytest.raises(ApiError) as raised:
         answered(502, body).list(STREAMS, None)
     assert raised.value.status == 502
+
+
+def test_a_refusal_shows_no_secret_of_a_manifest() -> None:
+    """A policy may quote the SparkApplication that the operator patches, and conditions and Events have its words."""
+    conf = ".spec.sparkConf.spark.kubernetes.driver.secrets.west-login"
+    text = f'conflict with "gitops": {conf}; denied: spark.hadoop.fs.s3a.secret.key=hunter2'
+    with pytest.raises(ApiError) as raised:
+        answered(403, json.dumps({"reason": "Forbidden", "message": text}).encode()).list(STREAMS, None)
+    assert raised.value.message == text.replace("hunter2", "***")
+    assert "hunter2" not in str(raised.value)
 
 
 def test_a_right_that_is_missing_is_not_assumed() -> None:
