@@ -202,6 +202,12 @@ def test_a_topic_that_still_drains_is_still_read() -> None:
     assert world.rendered()["east/orders"] == "Draining"
     assert (world.patches, world.condition("Stalled")[0]) == (0, "True")
 
+    # No driver drains it, so the condition has the release, after which the operator starts the application
+    assert "annotate the subscription: kafkastream.dev/release=east/orders. Once" in world.message("Stalled")
+    world.released = frozenset({"east/orders"})
+    world.settle()
+    assert (world.patches, world.condition("Stalled")[0]) == (1, "False")
+
 
 def test_a_strategy_without_restarts_gets_the_command() -> None:
     world = accept(ended(updateStrategy="Reload"))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dynamic_kafka.metadata.kubernetes_names import RELEASE_ANNOTATION
+from dynamic_kafka.wording import first_few
 from kafkastream_operator.core.application import FAILED, Application
-from kafkastream_operator.core.document import Document
+from kafkastream_operator.core.document import Document, Key, draining_in
 from kafkastream_operator.core.exit_codes import EXIT_CODES, TOPIC_INTEGRITY
 from kafkastream_operator.core.last_failure import failure_text, has_failed, is_steady, last_failure
 from kafkastream_operator.core.starter import Starter, next_starter
@@ -79,9 +81,22 @@ def _topic_changed(
     starter = next_starter(application, view.spec.update_strategy, ended=False, paused=paused)
     text, reason = f"SparkApplication {name} has ended for good: {verdict.text}", TOPIC_CHANGED
     if verdict.stands(document.streams):
-        text += f". The operator starts nothing before that. {_AFTER_ACCEPTANCE[starter]} {by_hand}"
+        text += f". The operator starts nothing before that.{_to_release(verdict, document)}"
+        text += f" {_AFTER_ACCEPTANCE[starter]} {by_hand}"
     elif starter == "User":
         text += f". The streams accept that. Start it: {by_hand}"
     else:
         text, reason = f"{text}. The streams accept that: {_STARTS[starter]}", "Starting"
     return condition("ApplicationFound", True, reason, text)
+
+
+def _to_release(verdict: TopicVerdict, document: Document) -> str:
+    """Say how a changed topic that was taken out leaves the document: without a driver, nothing drains."""
+    changed = {Key(each.cluster, each.topic) for each in verdict.changed}
+    found = sorted(changed.intersection(draining_in(document.streams)))
+    if not found:
+        return ""
+    return (
+        f" {first_few(found, 5)} was taken out and drains, so the next driver would still read it: to give up its"
+        f" unread records, annotate the subscription: {RELEASE_ANNOTATION}={','.join(map(str, found[:5]))}."
+    )
