@@ -10,11 +10,12 @@ import yaml
 
 from dynamic_kafka.app.telemetry.metrics import METRICS as JOB_METRICS
 from dynamic_kafka.app.telemetry.metrics import PREFIX as JOB_PREFIX
+from kafkastream_operator.core.exit_codes import EXIT_CODES
 from kafkastream_operator.core.metrics import METRICS, PREFIX
 from kafkastream_operator.spark.kinds import KINDS
 from tests.support import dashboard
 from tests.support.places import ROOT
-from tests.unit.operator.test_documentation import events, reasons
+from tests.unit.operator.test_documentation import calls, events, reasons
 
 RULES = ROOT / "charts" / "kafkastream-operator" / "monitoring" / "rules.yaml"
 PAGE = (ROOT / "docs" / "operator-metrics.md").read_text(encoding="utf-8")
@@ -77,6 +78,11 @@ def test_the_runbooks_commands_fit_both_kinds() -> None:
     assert not re.search("sparkoperator|spark.apache|APP-driver", "".join(commands))
 
 
+def test_the_runbooks_have_a_remedy_for_each_exit_code() -> None:
+    rows = re.findall(r"^\| (\d+) \| .+ \| .+ \|$", RUNBOOKS, re.MULTILINE)
+    assert [int(each) for each in rows] == list(EXIT_CODES)
+
+
 def test_a_document_is_sought_in_projected_volumes_too() -> None:
     """A user deletes the document that no pod has: the operator takes a projected volume for a mount, too."""
     (check,) = [line for line in RUNBOOKS.splitlines() if "grep DOCUMENT" in line]
@@ -84,9 +90,9 @@ def test_a_document_is_sought_in_projected_volumes_too() -> None:
 
 
 def test_the_runbooks_name_existing_reasons() -> None:
-    words = set(re.findall(r"`([A-Z][a-z]+[A-Za-z]*)`", RUNBOOKS)) - {"Auto", "RolledOut", "SafeToDecommission"}
+    words = set(re.findall(r"`([A-Z][a-z]+[A-Za-z]*)`", RUNBOOKS)) - {"Auto"}
     assert len(words) > 5
-    assert words <= reasons() | events()
+    assert words <= reasons() | events() | calls("condition", 0)
 
 
 @pytest.mark.parametrize(("title", "query"), QUERIES, ids=[f"{n}-{title}" for n, (title, _) in enumerate(QUERIES)])

@@ -235,6 +235,18 @@ def test_every_write_of_the_operators_has_its_death() -> None:
     assert set(rows) == {row for row, _, _ in POINTS} | {LEASE}
 
 
+def test_the_pod_of_the_tools_has_the_mounts_of_the_example() -> None:
+    page = (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    pod, driver = yaml.safe_load(text)["spec"], of("SparkApplication")[0]["spec"]["driver"]
+    mounts = {each["mountPath"]: each["name"] for each in pod["containers"][0]["volumeMounts"]}
+    volumes = {each["name"]: each for each in pod["volumes"]}
+    for each in driver["configMaps"]:
+        assert volumes[mounts[each["path"]]]["configMap"]["name"] == each["name"]
+    (data,) = driver["volumeMounts"]
+    assert volumes[mounts[data["mountPath"]]] in of("SparkApplication")[0]["spec"]["volumes"]
+
+
 @pytest.mark.parametrize("page", ["threat-model.md", "decisions/013-operator-writes.md"])
 def test_every_test_that_is_named_exists(page: str) -> None:
     named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs" / page).read_text(encoding="utf-8")))

@@ -76,6 +76,7 @@ def test_a_lost_topic_is_a_condition_while_reading_goes_on() -> None:
     world = reporting(running(), lost_topics=("log",))
     assert world.condition("TopicsReady") == ("False", "InternalTopicLost")
     assert world.message("TopicsReady").startswith("internal topics were deleted or re-created")
+    assert "The first start that finds all of them unchanged ends this" in world.message("TopicsReady")
     assert world.condition("Ready")[0] == "True"
     assert world.driver is not None and world.driver.report is not None
     world.driver = replace(world.driver, report=replace(world.driver.report, lost_topics=()))
