@@ -74,7 +74,7 @@ def application_of(found: Mapping[str, Any]) -> Application:
         life=life,
         token=str(conf.get(_ANNOTATION.format(REVISION_ANNOTATION), "")),
         attempt=as_int(conf.get(_ANNOTATION.format(ATTEMPT_ANNOTATION))),
-        submission=f"attempt-{attempt}",
+        submission=_submission(meta, attempt),
         mounts=by_role[0] & by_role[1],
         driver_pod=driver_pod(meta["namespace"], meta["name"], attempt, conf),
         generation=int(meta.get("generation", 0)),
@@ -86,7 +86,7 @@ def application_of(found: Mapping[str, Any]) -> Application:
         if _restart_config(spec).get("restartPolicy") == "Always"
         else "",
         # The wait for the next attempt counts as that attempt already.
-        failed_submission=f"attempt-{attempt - (_state(status) == _WAITING)}" if life in FAILED else "",
+        failed_submission=_submission(meta, attempt - (_state(status) == _WAITING)) if life in FAILED else "",
         verdict=_verdict(_last_state(status)) if life in FAILED else None,
     )
 
@@ -127,6 +127,11 @@ def driver_pod(namespace: str, name: str, attempt: int, conf: Mapping[str, Any])
         known = f"{head}-{_base36(int.from_bytes(digest, 'big', signed=False))[:_HASH_CHARACTERS]}"
     known = str(conf.get("spark.app.id", known))
     return str(conf.get("spark.kubernetes.driver.pod.name", f"{known}-driver"))
+
+
+def _submission(meta: Mapping[str, Any], attempt: int) -> str:
+    """Return the id of an attempt. The attempts of an application that was deleted and applied again count from 0."""
+    return f"{meta['uid']}/attempt-{attempt}"
 
 
 def _base36(value: int) -> str:

@@ -171,6 +171,21 @@ def test_a_later_run_that_completes_unseen_proves_nothing() -> None:
     assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
 
 
+def test_apaches_application_that_is_made_again_is_another_run() -> None:
+    """Its attempts count anew, and it may have another checkpoint: nobody has read the removed cluster for it."""
+    world = running()
+    world.application = apache.application_of(test_apache.application("RunningHealthy"))
+    reporting(world, finished=True)
+    world.driver = None
+    for uid, state, drains in (("u", "Succeeded", False), ("another", "Failed", True)):
+        made = test_apache.application(state, history=("Submitted", state))
+        made["metadata"]["uid"] = uid
+        world.application = apache.application_of(made)
+        world.stream("orders", cluster("west")).settle()
+        assert ("east/orders" in world.rendered()) == drains
+        world.stream("orders", cluster("east"), cluster("west")).settle()
+
+
 def completed_unseen(submission: str = "s1", at: str = "2026-11-01T04:05:06Z") -> World:
     """Return an application that has read everything for good while the operator was away."""
     world = running(updateStrategy="Reload")

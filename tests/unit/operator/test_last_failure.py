@@ -217,17 +217,30 @@ def test_a_pod_that_has_not_failed_or_is_foreign_counts_not(status: dict[str, An
 def test_an_attempt_that_failed_is_apaches_submission() -> None:
     known = apache.application_of(test_apache.application())
     pod = {"metadata": {"name": known.driver_pod, "ownerReferences": [{"uid": "u"}]}}
-    assert apache.submission_of(known, pod) == "attempt-2"
+    assert apache.submission_of(known, pod) == "u/attempt-2"
     assert apache.submission_of(known, {"metadata": {"name": "app-1-driver", "ownerReferences": [{"uid": "u"}]}}) == ""
     # The wait for the third attempt has its number already.
     tolerations = {"restartConfig": test_apache.ALWAYS}
     for state, history, submission in (
-        ("Failed", ("Submitted", "Failed"), "attempt-2"),
-        ("ScheduledToRestart", ("Submitted", "Failed", "ScheduledToRestart"), "attempt-1"),
+        ("Failed", ("Submitted", "Failed"), "u/attempt-2"),
+        ("ScheduledToRestart", ("Submitted", "Failed", "ScheduledToRestart"), "u/attempt-1"),
         ("RunningHealthy", (), ""),
     ):
         found = test_apache.application(state, history=history, applicationTolerations=tolerations)
         assert apache.application_of(found).failed_submission == submission
+
+
+def test_a_failure_of_an_application_that_was_made_again_counts() -> None:
+    """A user restarts Apache's kind so; its attempts then count anew."""
+    world = running()
+    world.driver = None
+    for count, uid in enumerate(("first", "second", "third"), 1):
+        found = test_apache.application("Failed", history=("Submitted", "Failed"))
+        found["metadata"]["uid"] = uid
+        world.application = apache.application_of(found)
+        world.later(minutes=1).settle()
+        assert world.status.failure is not None
+        assert world.status.failure.count == count
 
 
 def test_a_pod_gone_before_the_reconciliation_is_not_lost() -> None:
