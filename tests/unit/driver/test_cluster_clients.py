@@ -10,11 +10,17 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.driver import cluster_clients as clusters
-from dynamic_kafka.driver.cluster_clients import ClusterProbes, client_of
-from dynamic_kafka.errors import ClusterRefusedError, ClusterUnreachableError, SecretWithheldError
+from dynamic_kafka.driver.cluster_clients import ClusterProbes, client_of, observe_all
+from dynamic_kafka.errors import (
+    ClusterRefusedError,
+    ClusterUnreachableError,
+    MissingSourceTopicError,
+    SecretWithheldError,
+)
 from dynamic_kafka.kafka.config_checks import check_client
 from dynamic_kafka.metadata import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
+from dynamic_kafka.planning.observation import ClusterObservation
 
 SUBSCRIPTION = Subscription({"east": SubscribedCluster({"t": "s"}, {"bootstrap.servers": "127.0.0.1:1"})}, ("s",))
 
@@ -40,7 +46,7 @@ def test_a_cluster_without_an_answer_is_named_with_its_servers(monkeypatch: pyte
     monkeypatch.setattr(clusters, "ClusterProbes", lambda _: silent)
     options = parse_options({"streamIds": "s", "metadataPath": "streams.yaml"}, mode="streaming")
     with pytest.raises(ClusterUnreachableError, match=r"within 2 s from .* servers 127\.0\.0\.1:1: correct a wrong"):
-        clusters.observe_all(options, SUBSCRIPTION, timeout_s=2.0)
+        observe_all(options, SUBSCRIPTION, timeout_s=2.0)
 
 
 def test_a_secret_timeout_that_is_no_number_is_refused_unseen(
@@ -57,6 +63,22 @@ def test_a_secret_timeout_that_is_no_number_is_refused_unseen(
     error = broken["east"]
     assert isinstance(error, ClusterRefusedError)
     assert "socket.timeout.ms" in str(error) and "hunter2" not in str(error)
+
+
+@pytest.mark.parametrize("draining", [False, True])
+def test_a_missing_topic_may_drain(draining: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mistyped name, taken back, drains until a driver runs. `init` must not wait for it before the first one."""
+    answer = ClusterObservation({}, "K1", missing=frozenset({"t"}))
+    monkeypatch.setattr(clusters, "collect_observations", lambda *_, **__: ({"east": answer}, {}))
+    monkeypatch.setattr(clusters.ClusterProbes, "for_subscription", lambda *_: ({}, {}))
+    east = replace(SUBSCRIPTION.clusters["east"], draining=frozenset({"t"} if draining else ()))
+    options = parse_options({"streamIds": "s", "metadataPath": "streams.yaml"}, mode="streaming")
+    given = Subscription({"east": east}, ("s",))
+    if draining:
+        assert observe_all(options, given) == {"east": answer}
+    else:
+        with pytest.raises(MissingSourceTopicError, match="'t'"):
+            observe_all(options, given)
 
 
 def named(**properties: str) -> Subscription:

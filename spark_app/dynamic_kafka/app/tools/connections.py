@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from functools import partial
 
 from dynamic_kafka.app.tools.announced_waits import announced_waits
-from dynamic_kafka.driver.cluster_clients import ClusterProbes, request_of
+from dynamic_kafka.driver.cluster_clients import ClusterProbes, refuse_missing, request_of
 from dynamic_kafka.driver.cluster_failures import with_choices
 from dynamic_kafka.driver.home_servers import home_id_of
-from dynamic_kafka.errors import ClusterError, DynamicKafkaError, MissingSourceTopicError
+from dynamic_kafka.errors import ClusterError, DynamicKafkaError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.probe import collect_observations
 from dynamic_kafka.metadata.subscription import Subscription
@@ -37,7 +37,8 @@ def connect(options: SourceOptions, subscription: Subscription) -> Iterator[tupl
             if failed is not None:
                 yield cluster, with_choices(failed, [cluster], options, subscription)
                 continue
-            checked = made[cluster].ask(partial(_rights, options=options, cluster=cluster, answer=answers[cluster]))
+            rights = partial(_rights, options=options, subscription=subscription, cluster=cluster)
+            checked = made[cluster].ask(partial(rights, answer=answers[cluster]))
             try:
                 yield cluster, str(checked.result())
             except DynamicKafkaError as error:
@@ -46,12 +47,13 @@ def connect(options: SourceOptions, subscription: Subscription) -> Iterator[tupl
         probes.close()
 
 
-def _rights(admin: ClusterAdmin, *, options: SourceOptions, cluster: str, answer: ClusterObservation) -> str:
+def _rights(
+    admin: ClusterAdmin, *, options: SourceOptions, subscription: Subscription, cluster: str, answer: ClusterObservation
+) -> str:
     """Return what works. Raises ClusterError or OptionError for a topic that is missing or must not be read."""
     if options.own_topics is not None:
         options.own_topics.refuse(cluster, answer.topics, answer.kafka_id, partial(home_id_of, options))
-    if answer.missing:
-        raise MissingSourceTopicError.of(cluster, answer.missing)
+    refuse_missing(subscription, cluster, answer)
     if denied := admin.unreadable(answer.topics):
         raise ClusterError(cluster, f"its log-in may not read {first_few(denied)}: it needs the right READ")
     parts = [f"answers, and accepts the log-in; topics that can be read: {first_few(answer.topics) or 'none yet'}"]
