@@ -67,6 +67,7 @@ def writer(producer: Producer) -> Iterator[ChangelogWriter]:
     made = ChangelogWriter(FakeHome(FakeAdmin()), "log", "shop")
     yield made
     producer.may_deliver.set()
+    wait_until(lambda: made.flush(0), "the thread to rest")  # it would write to the next test's producer
     made.close()
 
 
