@@ -53,6 +53,7 @@ class SubscriptionFigures:
         wave_paused: a restart waits, since the restart of another application has failed.
         without_driver: a roll-out waits for a driver (`RolledOut` is Unknown), although the application should run:
             it is not suspended, completed or absent.
+        down: no driver runs, although the application should run.
         reporting: None if no driver runs, or it may still report for the first time.
     """
 
@@ -65,6 +66,7 @@ class SubscriptionFigures:
     moving_since: float | None
     wave_paused: bool
     without_driver: bool
+    down: bool
     draining: int
     draining_since: float | None
     overdue: bool
@@ -128,6 +130,7 @@ def subscription_figures(status: SubscriptionStatus) -> SubscriptionFigures:
         moving_since=began if moves else None,
         wave_paused=reasons.get("RolledOut") == "RolloutPaused",
         without_driver=should_run and _is(conditions, "RolledOut", "Unknown"),
+        down=should_run and reasons.get("Reporting") == "NoDriver",
         draining=len(status.draining),
         draining_since=min((parse(each.since).timestamp() for each in status.draining), default=None),
         overdue=reasons.get("Drained") == "DrainTimedOut",

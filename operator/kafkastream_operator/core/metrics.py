@@ -74,6 +74,9 @@ METRICS: Mapping[str, MetricDefinition] = {
     "subscription_failures_total": MetricDefinition(
         SUBSCRIPTION, "Times at which the application has failed, tried again or not.", kind="counter"
     ),
+    "subscription_application_down": MetricDefinition(
+        SUBSCRIPTION, "1 while an application that starts, runs or has failed has no running driver, else 0."
+    ),
     "subscription_draining_topics": MetricDefinition(SUBSCRIPTION, "Topics that drain, as many as the status lists."),
     "subscription_drain_age_seconds": MetricDefinition(SUBSCRIPTION, "Seconds since the oldest of these drains began."),
     "subscription_drain_overdue": MetricDefinition(

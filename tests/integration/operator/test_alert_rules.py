@@ -144,6 +144,12 @@ CASES = {
     "an application that failed a few hours ago": Case(
         "KafkaStreamApplicationFailing", {"subscription_failures_total": "0x9 1x3 2x3 3x3 4x3 5x200"}, 110, None
     ),
+    "an application whose next driver never comes": Case(
+        "KafkaStreamApplicationDown", {"subscription_application_down": "0x2 1x30"}, 17, 19
+    ),
+    "a driver that is replaced": Case(
+        "KafkaStreamApplicationDown", {"subscription_application_down": "0x2 1x9 0x2 1x9 0x20"}, 30, None
+    ),
     "one failure": Case("KafkaStreamApplicationFailing", {"subscription_failures_total": "0x9 1x90"}, 60, None),
     "a subscription that needs a person": Case("KafkaStreamNeedsAPerson", {"subscription_stalled": "0x2 1x30"}, 17, 19),
     "a driver that hangs while revisions go on": Case(
@@ -221,6 +227,7 @@ FIRING = {
     "KafkaStreamRevisionRejected": ("subscription_revision_rejected{%s}", 1),
     "KafkaStreamRestartUnconfirmed": ('subscription_rollout_age_seconds{method="Restart",%s}', 900),
     "KafkaStreamRolloutWithoutDriver": ("subscription_rollout_without_driver{%s}", 1),
+    "KafkaStreamApplicationDown": ("subscription_application_down{%s}", 1),
     "KafkaStreamNeedsAPerson": ("subscription_stalled{%s}", 1),
 }
 """The series by which each alert on a subscription fires, and its value then."""

@@ -131,7 +131,7 @@ def test_every_sample_has_the_labels_that_are_described(world: Scraped) -> None:
 def test_a_fleet_at_rest_has_few_series_per_object(world: Scraped) -> None:
     """Ten thousand streams are scraped at a time: docs/operator-metrics.md states these figures."""
     found = [name.partition("_")[0] for name, labels in world.scrape() if ("namespace", NAMESPACE) in labels]
-    assert (found.count("stream"), found.count("subscription")) == (4, 36)
+    assert (found.count("stream"), found.count("subscription")) == (4, 37)
 
 
 def test_at_rest_a_stream_and_its_subscription_are_in_force(world: Scraped) -> None:
@@ -363,6 +363,19 @@ def test_each_failure_of_the_application_is_counted(world: Scraped) -> None:
         world.server._status(KUBEFLOW_APPLICATIONS, status)
         world.works()
         assert world.value("subscription_failures_total") == count
+
+
+@pytest.mark.parametrize(
+    ("state", "down"), [("RUNNING", 1), ("PENDING_RERUN", 1), ("FAILED", 1), ("COMPLETED", 0), ("SUSPENDED", 0)]
+)
+def test_an_application_without_a_driver_is_down_at_rest_too(world: Scraped, state: str, down: int) -> None:
+    """As after the eviction of its driver, where the next one waits for a quota: no roll-out waits for it."""
+    assert world.value("subscription_application_down") == 0
+    world.server.remove(PODS, "app-driver")
+    world.server._status(KUBEFLOW_APPLICATIONS, {"applicationState": {"state": state}})
+    world.works()
+    assert world.value("subscription_application_down") == down
+    assert world.value("subscription_rollout_without_driver") == 0
 
 
 def test_a_failed_application_at_rest_has_no_roll_out(world: Scraped) -> None:
