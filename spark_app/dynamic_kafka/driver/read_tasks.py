@@ -13,6 +13,7 @@ from dynamic_kafka.kafka.config import ClusterClient
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.metadata.topic_ids import saved_topic_id
 from dynamic_kafka.options import SourceOptions
+from dynamic_kafka.options.columns import all_columns
 from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.identity import saved_identity
 from dynamic_kafka.planning.observation import Observation
@@ -85,13 +86,14 @@ def make_tasks(
                 stall=options.cluster_failure_policy == "stall",
                 source=source,
                 topic_id=topic.topic_id if topic else None,
-                statistics=options.read_reports is not None,
+                statistics=options.read_reports is not None and options.mode == "streaming",
                 reports=reports if options.record_evaluator or (topic and topic.topic_id) else None,
                 dead_letters=dead_letters,
                 has_stop_record=part.split in known or (topic is not None and part.split.partition in topic.ended),
                 pin=saved_topic_id(subscription.clusters[cluster].topic_ids.get(part.split.topic)),
                 topic_integrity=options.topic_integrity_check,
                 reader=options.reader,
+                columns=all_columns(include_headers=options.include_headers),
             )
         )
     return tasks

@@ -1,11 +1,14 @@
-"""The columns of the source's rows: those of Spark's own Kafka source, plus the cluster and the stream of each row.
+"""The types of the columns: those of Spark's own Kafka source, plus the cluster and the stream of each row.
 
 Readers on executors make rows of the schema for Arrow; the driver uses the one for Spark.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -18,41 +21,42 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+SIZE = "size"
+"""A column for read reports, which Spark never gets: the bytes of a record's key and value."""
+_TYPES: Mapping[str, tuple[DataType, pa.DataType]] = {
+    "key": (BinaryType(), pa.binary()),
+    "value": (BinaryType(), pa.binary()),
+    "topic": (StringType(), pa.string()),
+    "partition": (IntegerType(), pa.int32()),
+    "offset": (LongType(), pa.int64()),
+    "timestamp": (TimestampType(), pa.timestamp("us", tz="UTC")),
+    "timestampType": (IntegerType(), pa.int32()),
+    "headers": (
+        ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
+        pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])),
+    ),
+    "kafka_cluster": (StringType(), pa.string()),
+    "kafka_stream": (StringType(), pa.string()),
+    SIZE: (IntegerType(), pa.int32()),
+}
 
 
-def spark_schema(include_headers: bool, value: DataType | None = None) -> StructType:
-    """Return the schema for Spark: the columns of Spark's Kafka source in its order, then cluster and stream.
+def spark_schema(columns: Iterable[str], value: DataType | None = None) -> StructType:
+    """Return the schema of these columns for Spark, in their order.
 
     Args:
         value: the type of decoded values; None if they stay bytes.
     """
-    fields = [
-        StructField("key", BinaryType()),
-        StructField("value", value or BinaryType()),
-        StructField("topic", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("offset", LongType()),
-        StructField("timestamp", TimestampType()),
-        StructField("timestampType", IntegerType()),
-    ]
-    if include_headers:
-        fields.append(StructField("headers", HEADERS))
-    return StructType([*fields, StructField("kafka_cluster", StringType()), StructField("kafka_stream", StringType())])
+    decoded = {"value": value} if value is not None else {}
+    return StructType([StructField(name, decoded.get(name, _TYPES[name][0])) for name in columns])
 
 
-def arrow_schema(include_headers: bool) -> pa.Schema:
+def arrow_schema(columns: Iterable[str]) -> pa.Schema:
     """Return the same schema for Arrow. Every batch must match it exactly; Spark checks only the first one."""
-    fields = [
-        pa.field("key", pa.binary()),
-        pa.field("value", pa.binary()),
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("offset", pa.int64()),
-        pa.field("timestamp", pa.timestamp("us", tz="UTC")),
-        pa.field("timestampType", pa.int32()),
-    ]
-    if include_headers:
-        header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
-        fields.append(pa.field("headers", pa.list_(header)))
-    return pa.schema([*fields, pa.field("kafka_cluster", pa.string()), pa.field("kafka_stream", pa.string())])
+    return pa.schema([pa.field(name, _TYPES[name][1]) for name in columns])
+
+
+def sizes(keys: pa.BinaryArray, values: pa.BinaryArray) -> pa.Array:
+    """Return the column `SIZE` of records with these keys and values."""
+    key, value = (pc.fill_null(pc.binary_length(each), 0) for each in (keys, values))
+    return pc.add(key, value)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from dynamic_kafka.errors import OptionError
+from dynamic_kafka.executor.columns import SIZE, arrow_schema, sizes
 from dynamic_kafka.executor.connection import Fetched, Notice, Wanted
 from dynamic_kafka.executor.rows import Headers, Record, UnreadableHeadersError
 from dynamic_kafka.kafka.background import drop_in_background
@@ -21,6 +23,7 @@ from dynamic_kafka.planning.splits import Split
 
 _COLLECTOR = threading.Lock()
 """Held where the garbage collector of the process is off."""
+_TIMES = {"timestamp", "timestampType"}
 
 
 class ConsumerConnection:
@@ -191,24 +194,25 @@ class MessageRows:
     def batch(self, schema: pa.Schema) -> pa.RecordBatch:
         """Return the messages as one batch of rows."""
         messages, split = self._messages, self._split
-        count = len(messages)
-        stamps = [message.timestamp() for message in messages]
-        columns: list[pa.Array] = [
-            pa.array([message.key() for message in messages], pa.binary()),
-            pa.array([message.value() for message in messages], pa.binary()),
-            repeated(split.topic, count),
-            pa.repeat(pa.scalar(split.partition, pa.int32()), count),
-            pa.array([message.offset() for message in messages], pa.int64()),
+        columns = repeated_columns(schema, split, self._stream, len(messages))
+        stamps = [message.timestamp() for message in messages] if _TIMES & set(schema.names) else []
+        made: Mapping[str, Callable[[], list[Any]]] = {
+            "key": lambda: [message.key() for message in messages],
+            "value": lambda: [message.value() for message in messages],
+            "offset": lambda: [message.offset() for message in messages],
             # Kafka's timestamps are milliseconds. For a record without one (type 0), Spark's source shows -1 ms.
-            pa.array([ms * 1000 if kind else -1000 for kind, ms in stamps], pa.timestamp("us", tz="UTC")),
+            "timestamp": lambda: [ms * 1000 if kind else -1000 for kind, ms in stamps],
             # librdkafka's types are 0 none, 1 create time, 2 append time. Kafka and Spark use -1, 0, 1.
-            pa.array([kind - 1 for kind, _ in stamps], pa.int32()),
-        ]
-        if len(schema) > len(columns) + 2:
-            headers = [self._shown_headers(at) for at in range(count)]
-            columns.append(pa.array(headers, schema.field("headers").type))
-        columns += [repeated(split.cluster, count), repeated(self._stream, count)]
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
+            "timestampType": lambda: [kind - 1 for kind, _ in stamps],
+            "headers": lambda: [self._shown_headers(at) for at in range(len(messages))],
+        }
+        has_size = SIZE in schema.names
+        for field in arrow_schema({*schema.names, "key", "value"}) if has_size else schema:
+            if field.name in made:
+                columns[field.name] = pa.array(made[field.name](), field.type)
+        if has_size:
+            columns[SIZE] = sizes(columns["key"], columns["value"])
+        return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
     def _shown_headers(self, at: int) -> list[dict[str, object]] | None:
         try:
@@ -245,9 +249,11 @@ def unreadable_headers(split: Split, offset: int | None) -> OptionError:
     )
 
 
-def repeated(text: str, count: int) -> pa.Array:
-    """Return a column with one text in each row."""
-    return pa.repeat(pa.scalar(text, pa.string()), count)
+def repeated_columns(schema: pa.Schema, split: Split, stream: str, count: int) -> dict[str, pa.Array]:
+    """Return those columns of a schema whose rows are all alike, by name."""
+    alike = {"topic": split.topic, "partition": split.partition, "kafka_cluster": split.cluster, "kafka_stream": stream}
+    found = [field for field in schema if field.name in alike]
+    return {field.name: pa.repeat(pa.scalar(alike[field.name], field.type), count) for field in found}
 
 
 def _start(split: Split, offset: int, epoch: int) -> TopicPartition:

@@ -18,6 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dynamic_kafka.executor.client_statistics import STATISTICS, ClientCounts
+from dynamic_kafka.executor.columns import SIZE
+from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.planning.splits import Split
 
 SEND_S = 0.5
@@ -142,8 +144,8 @@ class ReportSender:
 SENDER = ReportSender()
 
 
-def with_report(batches: Iterator[pa.RecordBatch], split: Split, address: ReportAddress) -> Iterator[pa.RecordBatch]:
-    """Yield the batches unchanged; after the last one, report their records, bytes and latest timestamp.
+def with_report(batches: Iterator[pa.RecordBatch], task: ReadTask, address: ReportAddress) -> Iterator[pa.RecordBatch]:
+    """Yield the batches with the task's columns; after the last one, report their records, bytes and latest timestamp.
 
     The statistics of the clients are reported also if the range fails: they show why.
     """
@@ -151,12 +153,12 @@ def with_report(batches: Iterator[pa.RecordBatch], split: Split, address: Report
     try:
         for batch in batches:
             records += batch.num_rows
-            size += sum(pc.sum(pc.binary_length(batch[name])).as_py() or 0 for name in ("key", "value"))
+            size += pc.sum(batch[SIZE]).as_py() or 0
             latest = pc.max(batch["timestamp"]).value
             if latest is not None and latest >= 0:  # -1 ms stands for a record without a timestamp
                 event_ms = max(event_ms or 0, latest // 1000)
-            yield batch
-        SENDER.send(address, ReadReport(split, records, size, event_ms, time.time_ns() // 1_000_000))
+            yield batch.select(task.columns)
+        SENDER.send(address, ReadReport(task.part.split, records, size, event_ms, time.time_ns() // 1_000_000))
     finally:
         for cluster, counts in STATISTICS.take().items():
             SENDER.send(address, ClientReport(cluster, counts))

@@ -16,11 +16,12 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError
 
 from dynamic_kafka.errors import OptionError
+from dynamic_kafka.executor.columns import SIZE, sizes
 from dynamic_kafka.executor.connection import Connection, Fetched, Notice, Wanted
 from dynamic_kafka.executor.message_connection import (
     ConsumerConnection,
     MessageConnection,
-    repeated,
+    repeated_columns,
     unreadable_headers,
 )
 from dynamic_kafka.executor.native import PLUGIN, Extension, load
@@ -142,17 +143,13 @@ class ColumnRows:
 
     def batch(self, schema: pa.Schema) -> pa.RecordBatch:
         """Return the records as one batch of rows."""
-        split, count = self._split, len(self)
-        constant = {
-            "topic": repeated(split.topic, count),
-            "partition": pa.repeat(pa.scalar(split.partition, pa.int32()), count),
-            "kafka_cluster": repeated(split.cluster, count),
-            "kafka_stream": repeated(self._stream, count),
-        }
         if self._unreadable >= 0 and "headers" in schema.names:
-            raise unreadable_headers(split, self.offset(self._unreadable))
-        columns = [constant[name] if name in constant else self._columns.column(name) for name in schema.names]
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
+            raise unreadable_headers(self._split, self.offset(self._unreadable))
+        columns = repeated_columns(schema, self._split, self._stream, len(self))
+        if SIZE in schema.names:
+            columns[SIZE] = sizes(self._columns.column("key"), self._columns.column("value"))
+        arrays = [columns[name] if name in columns else self._columns.column(name) for name in schema.names]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _text(key: str | bytes) -> str:

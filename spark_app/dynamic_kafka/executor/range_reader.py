@@ -61,7 +61,7 @@ log = logging.getLogger(__name__)
 
 
 def read_range(task: ReadTask, evaluation: Evaluation | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a range, in order, in batches.
+    """Yield the records of a range, in order, in batches of the task's `reported_columns`.
 
     Args:
         evaluation: the record evaluator, which may end the range before its end (`record_evaluation`).
@@ -71,7 +71,7 @@ def read_range(task: ReadTask, evaluation: Evaluation | None = None) -> Iterator
         ReadTimeoutError: no progress for `read_timeout_s`.
         DataLossError: offsets of the range are gone, and `failOnDataLoss` is set.
         ClusterError: the cluster answered with another error.
-        OptionError: `includeHeaders` is set, and the headers of a record cannot be shown.
+        OptionError: the rows have headers, and those of a record cannot be shown.
         RecordEvaluationError: the record evaluator fails, or another attempt has ended the range elsewhere.
     """
     task, evaluator = begin(task, evaluation)
@@ -98,7 +98,7 @@ def read_range(task: ReadTask, evaluation: Evaluation | None = None) -> Iterator
                     yield from of_planned_topic(task, cached, reader.batches())
                 else:
                     search = StopSearch(task, evaluator)
-                    batches = search.batches(reader.fetched(), reader.schema)
+                    batches = search.batches(reader.fetched())
                     yield from of_planned_topic(task, cached, batches, search.settle)
                 return
         except NoBrokersError:
@@ -120,7 +120,7 @@ class _RangeReader:
     def __init__(self, task: ReadTask, cached: CachedConsumer, *, headers: bool = False) -> None:
         self.task, self.cached = task, cached
         self.position = self.client_position = task.part.start
-        self.schema = arrow_schema(task.include_headers)
+        self.schema = arrow_schema(task.reported_columns)
         self.deadline = time.monotonic() + task.read_timeout_s
         self.mean_bytes = MAX_BYTES / FIRST_FETCH
         self.log_end: int | None = None

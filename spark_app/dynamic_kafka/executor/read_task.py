@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynamic_kafka.errors import DriverReplacedError, DynamicKafkaError, OptionError
+from dynamic_kafka.executor.columns import SIZE
 from dynamic_kafka.executor.state_folder import STOP_RECORD, StateFolder
 from dynamic_kafka.executor.verdicts import save_change
 from dynamic_kafka.kafka.config import ClusterClient
+from dynamic_kafka.options.columns import all_columns
 from dynamic_kafka.planning.integrity import TopicChange
 from dynamic_kafka.planning.splits import Split, SplitRange
 
@@ -111,6 +113,8 @@ class ReadTask:
         topic_id: Kafka's id of the topic that the offsets belong to; None if the cluster reports none.
         pin: the id, in the client's form, that metadata pin the topic to; None if they do not.
         topic_integrity: `topicIntegrityCheck`.
+        include_headers: whether the record evaluator gets headers in its batches.
+        columns: the columns of Spark's rows.
         reader: the option `reader`.
         active: all clusters of the plan; an executor closes this source's consumers of other clusters.
         read_timeout_s: seconds without any progress after which the range fails.
@@ -141,6 +145,13 @@ class ReadTask:
     pin: str | None = None
     topic_integrity: bool = False
     reader: str = "auto"
+    columns: tuple[str, ...] = all_columns(include_headers=False)
+
+    @property
+    def reported_columns(self) -> tuple[str, ...]:
+        """The columns of the rows, then those that only read reports need."""
+        more = ("timestamp", SIZE) if self.statistics else ()
+        return tuple(dict.fromkeys((*self.columns, *more)))
 
     @property
     def timeout_advice(self) -> str:

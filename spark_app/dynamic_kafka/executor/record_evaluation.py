@@ -22,12 +22,14 @@ from dataclasses import replace
 import pyarrow as pa
 
 from dynamic_kafka.errors import OptionError, RecordEvaluationError
+from dynamic_kafka.executor.columns import arrow_schema
 from dynamic_kafka.executor.dead_letters import DeadLetters
 from dynamic_kafka.executor.decoding.typed_rows import ValueDecoding
 from dynamic_kafka.executor.evaluation import Evaluation
 from dynamic_kafka.executor.evaluators import Evaluator
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.executor.rows import Rows
+from dynamic_kafka.options.columns import all_columns
 from dynamic_kafka.wording import counted
 
 log = logging.getLogger(__name__)
@@ -45,19 +47,24 @@ class StopSearch:
         self._dead_letters = DeadLetters(task, task.dead_letters) if task.dead_letters is not None else None
         self.found: int | None = None
 
-    def batches(self, fetched: Iterable[Rows], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def batches(self, fetched: Iterable[Rows]) -> Iterator[pa.RecordBatch]:
         """Yield the records before the stop record, in batches, without those that are refused.
+
+        The decoder and the evaluator see columns that the rows may not have.
 
         Raises as `Evaluator.first_end`, `DeadLetters.write` and `_refuse`.
         """
         split, values = self._task.part.split, self._evaluator.values
+        shown = all_columns(include_headers=self._task.include_headers) if self._evaluator.mask is not None else ()
+        needed = (*shown, "value") if values is not None else shown
+        schema = arrow_schema(dict.fromkeys((*self._task.reported_columns, *needed)))
         try:
             for fetched_rows in fetched:
                 batch = fetched_rows.batch(schema)
                 rows, malformed = (fetched_rows, []) if values is None else values.decode(fetched_rows, batch)
                 batch = batch if values is None else rows.batch(schema)
                 refused: dict[int, str] | None = None if self._dead_letters is None else {}
-                end = self._evaluator.first_end(rows, batch, split, refused)
+                end = self._evaluator.first_end(rows, batch.select(shown), split, refused)
                 if end is not None:
                     self.found = rows.offset(end)
                     batch = batch.slice(0, end)
@@ -68,7 +75,7 @@ class StopSearch:
                     self._refuse(values, fetched_rows, malformed)
                 del rows, fetched_rows  # or they would stay in memory while the next ones are fetched
                 if len(batch):
-                    yield batch
+                    yield batch.select(self._task.reported_columns)
                 if end is not None:
                     return
         finally:

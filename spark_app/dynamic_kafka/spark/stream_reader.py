@@ -93,7 +93,7 @@ class DynamicKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
             from dynamic_kafka.executor.metrics_sender import ReportAddress, with_report
 
             address = ReportAddress.parse(self.options.read_reports)
-            batches = with_report(batches, partition.task.part.split, address)
+            batches = with_report(batches, partition.task, address)
         with WithoutFrames():
             yield from batches
 

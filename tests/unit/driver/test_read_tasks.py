@@ -11,7 +11,8 @@ from dynamic_kafka.errors import OptionError
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.metadata.document import parse_document
 from dynamic_kafka.metadata.subscription import unite
-from dynamic_kafka.options import parse_options
+from dynamic_kafka.options import Mode, parse_options
+from dynamic_kafka.options.columns import COLUMNS
 from dynamic_kafka.planning.observation import Observation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split, SplitRange
@@ -20,7 +21,13 @@ PARTITIONS = range(100)
 
 
 def tasks(
-    document: str, *, topic_id: str | None = "T", ended: Mapping[int, int] | None = None, query: str = "q", **more: str
+    document: str,
+    *,
+    topic_id: str | None = "T",
+    ended: Mapping[int, int] | None = None,
+    query: str = "q",
+    mode: Mode = "streaming",
+    **more: str,
 ) -> list[ReadTask]:
     """Return the tasks of one batch over every split of the clusters `east` and `west`."""
     options = {"metadataService": "static", "metadataDocument": document, "streamIds": "orders", **more}
@@ -30,7 +37,7 @@ def tasks(
         query, clusters={name: ClusterProgress({"t": topic}, f"id of {name}") for name in subscription.clusters}
     )
     ranges = [SplitRange(Split(name, "t", number), 0, 1) for name in subscription.clusters for number in PARTITIONS]
-    return make_tasks(parse_options(options, mode="streaming"), Observation(subscription, {}), saved, ranges)
+    return make_tasks(parse_options(options, mode=mode), Observation(subscription, {}), saved, ranges)
 
 
 DOCUMENT = """
@@ -52,6 +59,16 @@ def test_the_tasks_of_a_cluster_share_their_large_parts() -> None:
     }
     # 50,000 tasks with a set or a client of their own would take more memory than the rest of the planner.
     assert len({id(task.active) for task in made}) == len({id(task.client) for task in made}) == 2
+
+
+def test_tasks_have_the_columns_of_the_options() -> None:
+    assert tasks(DOCUMENT, includeHeaders="true")[0].columns == COLUMNS
+
+
+@pytest.mark.parametrize(("mode", "more"), [("streaming", ("size",)), ("batch", ())])
+def test_only_a_stream_has_columns_for_reports(mode: Mode, more: tuple[str, ...]) -> None:
+    made = tasks(DOCUMENT, mode=mode, readReports="h:1/k")
+    assert {task.reported_columns for task in made} == {(*made[0].columns, *more)}
 
 
 def test_tasks_name_their_source_by_its_options() -> None:

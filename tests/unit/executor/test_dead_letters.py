@@ -13,7 +13,6 @@ from dynamic_kafka.app.exit_codes import ExitCode, code_of, code_of_text
 from dynamic_kafka.errors import ClusterUnreachableError, DeadLetterError, ErrorCode
 from dynamic_kafka.executor import dead_letters
 from dynamic_kafka.executor.client_statistics import STATISTICS, ClientCounts
-from dynamic_kafka.executor.columns import arrow_schema
 from dynamic_kafka.executor.dead_letters import DeadLetters, dead_letter
 from dynamic_kafka.executor.evaluators import Evaluator
 from dynamic_kafka.executor.message_connection import MessageRows
@@ -95,7 +94,7 @@ def read(topic: Topic, *lists: Sequence[bytes | None], end: str | None = None) -
     for values in lists:
         fetched.append(rows(*(Message(next(offsets), value) for value in values)))
     found = []
-    for batch in StopSearch(TASK, evaluator).batches(fetched, arrow_schema(include_headers=False)):
+    for batch in StopSearch(TASK, evaluator).batches(fetched):
         found += batch.column("offset").to_pylist()
         topic.written_before.append([offset_in(record) for record in topic.records])
     return found

@@ -23,11 +23,13 @@ from dynamic_kafka.executor.evaluators import RecordEvaluator
 from dynamic_kafka.executor.message_connection import MessageRows
 from dynamic_kafka.executor.rows import Record
 from dynamic_kafka.options import parse_options
+from dynamic_kafka.options.columns import all_columns
 from dynamic_kafka.planning.splits import Split
 from tests.support.places import ROOT
 
 OPTIONS = {"streamIds": "s", "metadataPath": "/streams.yaml", "stateLocation": "/state"}
 SPLIT = Split("east", "orders", 3)
+SCHEMA = arrow_schema(all_columns(include_headers=False))
 HERE = "tests.unit.executor.test_evaluators"
 
 
@@ -35,15 +37,21 @@ class Message:
     """A record as the Kafka client has it."""
 
     def __init__(
-        self, offset: int, value: bytes | None, *, headers: Any = None, stamp: tuple[int, int] = (1, 5)
+        self,
+        offset: int,
+        value: bytes | None,
+        *,
+        key: bytes | None = b"k",
+        headers: Any = None,
+        stamp: tuple[int, int] = (1, 5),
     ) -> None:
-        self._offset, self._value, self._headers, self._stamp = offset, value, headers, stamp
+        self._offset, self._value, self._key, self._headers, self._stamp = offset, value, key, headers, stamp
 
     def offset(self) -> int:
         return self._offset
 
-    def key(self) -> bytes:
-        return b"k"
+    def key(self) -> bytes | None:
+        return self._key
 
     def value(self) -> bytes | None:
         return self._value
@@ -70,7 +78,7 @@ def first(
     found = pickle.loads(pickle.dumps(Evaluation.of(parsed, pickled({"mine": evaluator}))))
     messages: Any = [Message(40 + at, value, **more) for at, value in enumerate(values)]
     rows = MessageRows(messages, SPLIT, "shop")
-    index: int | None = found.load().first_end(rows, rows.batch(arrow_schema(include_headers=False)), SPLIT)
+    index: int | None = found.load().first_end(rows, rows.batch(SCHEMA), SPLIT)
     return index
 
 
@@ -292,7 +300,7 @@ def test_a_class_gets_its_own_options() -> None:
     messages: Any = [Message(0, b"end"), Message(1, b"stop")]
     assert found is not None
     rows = MessageRows(messages, SPLIT, "shop")
-    assert found.load().first_end(rows, rows.batch(arrow_schema(include_headers=False)), SPLIT) == 1
+    assert found.load().first_end(rows, rows.batch(SCHEMA), SPLIT) == 1
 
 
 @pytest.mark.parametrize(("name", "evaluator"), [("a name", is_end), ("x", 5), ("x", Nothing), ("m:f", is_end)])
@@ -322,4 +330,4 @@ def test_a_module_beside_the_application_travels_with_its_code(tmp_path: Any, mo
     rows = MessageRows(messages, SPLIT, "shop")
     assert found is not None
     loaded = pickle.loads(pickle.dumps(found)).load()
-    assert loaded.first_end(rows, rows.batch(arrow_schema(include_headers=False)), SPLIT) == 1
+    assert loaded.first_end(rows, rows.batch(SCHEMA), SPLIT) == 1

@@ -6,7 +6,9 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -22,6 +24,9 @@ from dynamic_kafka.app.telemetry.metrics_receiver import (
 from dynamic_kafka.executor import metrics_sender
 from dynamic_kafka.executor.client_statistics import STATISTICS, ClientCounts
 from dynamic_kafka.executor.columns import arrow_schema
+from dynamic_kafka.executor.decoding.typed_rows import ValueFormat
+from dynamic_kafka.executor.evaluators import Evaluator
+from dynamic_kafka.executor.message_connection import MessageRows
 from dynamic_kafka.executor.metrics_sender import (
     ClientReport,
     ReadReport,
@@ -30,9 +35,13 @@ from dynamic_kafka.executor.metrics_sender import (
     decode_report,
     with_report,
 )
-from dynamic_kafka.planning.splits import Split
+from dynamic_kafka.executor.record_evaluation import StopSearch
+from dynamic_kafka.planning.splits import Split, SplitRange
+from tests.unit.executor.test_dead_letters import TASK as A_TASK
+from tests.unit.executor.test_evaluators import Message
 
 SPLIT = Split("east", "orders", 3)
+TASK = replace(A_TASK, part=SplitRange(SPLIT, 0, 9), statistics=True, dead_letters=None)
 REPORT = ReadReport(SPLIT, 5, 700, 1_000, 3_500)
 CLIENT = ClientCounts(900, 60, 4, 12_000, 250, 1)
 
@@ -141,10 +150,10 @@ def test_clients_are_reported_whether_the_range_fails_or_not(monkeypatch: pytest
 
     STATISTICS.take()
     STATISTICS.add("east", CLIENT)
-    assert len(list(with_report(iter([batch((None, b"v", 1))]), SPLIT, ReportAddress("h", 1, "k")))) == 1
+    assert len(list(with_report(iter([batch((None, b"v", 1))]), TASK, ReportAddress("h", 1, "k")))) == 1
     assert sent[1:] == [ClientReport("east", CLIENT)]
     with pytest.raises(OSError, match="the network"):
-        list(with_report(failing(), SPLIT, ReportAddress("h", 1, "k")))
+        list(with_report(failing(), TASK, ReportAddress("h", 1, "k")))
     assert sent[2:] == [ClientReport("west", CLIENT)]
 
 
@@ -208,17 +217,10 @@ def test_an_application_that_reads_nothing_delays_a_task_once(monkeypatch: pytes
         assert sender._retry_at > time.monotonic()
 
 
-def batch(*rows: tuple[bytes | None, bytes | None, int]) -> pa.RecordBatch:
-    """Return a batch of rows: key, value and timestamp in milliseconds."""
-    schema = arrow_schema(False)
-    size = len(rows)
-    given = {
-        "key": [key for key, _, _ in rows],
-        "value": [value for _, value, _ in rows],
-        "timestamp": [ms * 1000 for _, _, ms in rows],
-    }
-    arrays = [pa.array(given.get(field.name, [None] * size), field.type) for field in schema]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+def batch(*rows: tuple[bytes | None, bytes | None, int], columns: Sequence[str] = TASK.columns) -> pa.RecordBatch:
+    """Return a batch of rows, as a reader makes it: key, value and timestamp in milliseconds."""
+    messages: Any = [Message(0, value, key=key, stamp=(ms >= 0, ms)) for key, value, ms in rows]
+    return MessageRows(messages, SPLIT, "shop").batch(arrow_schema(replace(TASK, columns=columns).reported_columns))
 
 
 @pytest.mark.parametrize(
@@ -234,10 +236,35 @@ def test_batches_pass_unchanged_and_are_counted(
 ) -> None:
     sent: list[ReadReport] = []
     monkeypatch.setattr(metrics_sender.SENDER, "send", lambda address, report: sent.append(report))
-    passed = list(with_report(iter(batches), SPLIT, ReportAddress("h", 1, "k")))
-    assert passed == batches
+    passed = list(with_report(iter(batches), TASK, ReportAddress("h", 1, "k")))
+    assert passed == [each.select(TASK.columns) for each in batches]
     assert [(report.records, report.size, report.event_ms) for report in sent] == [expected]
     assert sent[0].split == SPLIT
+
+
+@pytest.mark.parametrize("columns", [("partition",), ("value",), ("timestamp", "key")])
+def test_records_count_whole_whatever_columns_are_read(
+    columns: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[ReadReport] = []
+    monkeypatch.setattr(metrics_sender.SENDER, "send", lambda address, report: sent.append(report))
+    read = [batch((b"k", b"value", 7), (None, b"v", 9), columns=columns)]
+    [passed] = with_report(iter(read), replace(TASK, columns=columns), ReportAddress("h", 1, "k"))
+    assert passed.schema == arrow_schema(columns)
+    assert [(report.records, report.size, report.event_ms) for report in sent] == [(2, 7, 9)]
+
+
+def test_decoded_values_count_with_the_bytes_that_they_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[ReadReport] = []
+    monkeypatch.setattr(metrics_sender.SENDER, "send", lambda address, report: sent.append(report))
+    messages: Any = [Message(0, b'{"id": 1}'), Message(1, b"no json"), Message(2, None)]
+    schema = '{"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": true, "metadata": {}}]}'
+    values = ValueFormat(schema, "dropmalformed", "_corrupt_record", "UTC").load()
+    search = StopSearch(TASK, Evaluator("", "", None, None, None, values))
+    batches = search.batches([MessageRows(messages, SPLIT, "shop")])
+    [passed] = with_report(batches, TASK, ReportAddress("h", 1, "k"))
+    assert passed.column("value").to_pylist() == [{"id": 1}, None]
+    assert [(report.records, report.size) for report in sent] == [(2, len(b'k{"id": 1}k'))]
 
 
 def test_an_attempt_that_fails_reports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,7 +276,7 @@ def test_an_attempt_that_fails_reports_nothing(monkeypatch: pytest.MonkeyPatch) 
         raise OSError("the disk")
 
     with pytest.raises(OSError, match="the disk"):
-        list(with_report(failing(), SPLIT, ReportAddress("h", 1, "k")))
+        list(with_report(failing(), TASK, ReportAddress("h", 1, "k")))
     assert sent == []
 
 

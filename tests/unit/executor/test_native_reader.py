@@ -7,7 +7,7 @@ import random
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,12 @@ from confluent_kafka import KafkaError, Producer
 
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.executor import native, native_connection
-from dynamic_kafka.executor.columns import arrow_schema
+from dynamic_kafka.executor.columns import SIZE, arrow_schema
 from dynamic_kafka.executor.connection import Connection, Wanted
 from dynamic_kafka.executor.message_connection import MessageConnection
 from dynamic_kafka.executor.native_connection import NativeConnection, connect, extension_for
 from dynamic_kafka.executor.rows import Rows, UnreadableHeadersError
+from dynamic_kafka.options.columns import COLUMNS
 from dynamic_kafka.planning.splits import Split
 from tests.support.native import broker_within, checker, produce_header, require
 
@@ -106,8 +107,8 @@ def records_of(batches: list[Rows]) -> list[object]:
     return [rows.record(at) for rows in batches for at in range(len(rows))]
 
 
-def rows_of(batches: list[Rows], *, headers: bool) -> list[dict[str, object]]:
-    return [row for rows in batches for row in rows.batch(arrow_schema(headers)).to_pylist()]
+def rows_of(batches: list[Rows], columns: Sequence[str]) -> list[dict[str, object]]:
+    return [row for rows in batches for row in rows.batch(arrow_schema(columns)).to_pylist()]
 
 
 def test_both_readers_give_the_same_rows(broker: tuple[Producer, str]) -> None:
@@ -123,17 +124,21 @@ def test_both_readers_give_the_same_rows(broker: tuple[Producer, str]) -> None:
         start = chance.randrange(count)
         limits = {"rows": chance.choice((1, 7, 64, 10_000)), "size": chance.choice((1, 5000, 1 << 23))}
         found = {reader: read(made, topic, start, count, **limits) for reader, made in readers.items()}
-        for headers in (False, True):
-            ours, theirs = (rows_of(found[reader], headers=headers) for reader in readers)
+        every = (*COLUMNS, SIZE)
+        for columns in (every, chance.sample(every, chance.randrange(1, len(every)))):
+            ours, theirs = (rows_of(found[reader], columns) for reader in readers)
             assert ours == theirs and len(ours) == count - start, f"seed {seed}, round {rounds}"
+        whole = rows_of(found["native"], every)
+        assert ours == [{name: row[name] for name in columns} for row in whole]
+        assert [row[SIZE] for row in whole] == [len(row["key"] or b"") + len(row["value"] or b"") for row in whole]
         assert records_of(found["native"]) == records_of(found["python"]), f"seed {seed}, round {rounds}"
-        assert [row["offset"] for row in ours] == [*range(start, count)]
+        assert [row["offset"] for row in whole] == [*range(start, count)]
         for rows in found["native"]:
             assert len(rows) <= limits["rows"]
             assert [rows.has_value(at) for at in range(len(rows))] == [
                 rows.record(at).value is not None for at in range(len(rows))
             ]
-            rows.batch(arrow_schema(include_headers=True)).validate(full=True)
+            rows.batch(arrow_schema(COLUMNS)).validate(full=True)
     for made in readers.values():
         made.close_in_background()
 
@@ -143,7 +148,7 @@ def test_a_partition_reads_on_after_each_assignment(broker: tuple[Producer, str]
     produce(producer, "again", [{"value": str(number)} for number in range(50)])
     made = opened(address, reader="native")
     for start in (0, 49, 10, 10):
-        values = [row["value"] for row in rows_of(read(made, "again", start, start + 1), headers=False)]
+        values = [row["value"] for row in rows_of(read(made, "again", start, start + 1), ["value"])]
         assert values == [str(start).encode()]
     made.close_in_background()
 
@@ -154,7 +159,7 @@ def test_an_assignment_may_replace_one_that_has_not_begun(broker: tuple[Producer
     for _ in range(50):
         made = opened(address, reader="native")
         made.assign(Split("east", "replaced", 0), 7, -1)
-        values = [row["value"] for row in rows_of(read(made, "replaced", 40, 41), headers=False)]
+        values = [row["value"] for row in rows_of(read(made, "replaced", 40, 41), ["value"])]
         assert values == [b"40"]
         made.close_in_background()
 
@@ -173,7 +178,7 @@ def test_a_header_key_that_is_not_utf_8_crashes_no_process(reader: str, broker: 
     errors: list[str] = []
     thresholds = gc.get_threshold()
     gc.set_threshold(1, 1, 1)
-    for call in (lambda: rows.record(0), lambda: rows.batch(arrow_schema(include_headers=True))) * 2:
+    for call in (lambda: rows.record(0), lambda: rows.batch(arrow_schema(COLUMNS))) * 2:
         try:
             call()
         except (UnreadableHeadersError, OptionError) as error:
@@ -230,7 +235,7 @@ def test_rows_outlive_their_client(broker: tuple[Producer, str]) -> None:
     batches = read(made, "outlive", 0, 100)
     made.consumer.close()
     del made
-    made = [rows.batch(arrow_schema(include_headers=True)) for rows in batches]
+    made = [rows.batch(arrow_schema(COLUMNS)) for rows in batches]
     batches.clear()
     assert [value for batch in made for value in batch.column("value").to_pylist()] == [b"x" * 1000] * 100
 

@@ -12,7 +12,6 @@ import pytest
 
 from dynamic_kafka.errors import DriverReplacedError, DynamicKafkaError, OptionError, RecordEvaluationError
 from dynamic_kafka.executor import read_task
-from dynamic_kafka.executor.columns import arrow_schema
 from dynamic_kafka.executor.evaluators import Evaluator
 from dynamic_kafka.executor.message_connection import MessageRows
 from dynamic_kafka.executor.read_task import BatchReports, ReadTask
@@ -74,7 +73,7 @@ def attempt(task: ReadTask, end: int | None, *, rows: int = 2) -> list[int]:
         assert evaluation.asked == 0
         return list(range(task.part.start, task.part.end))
     search = StopSearch(task, evaluator)
-    batches: list[pa.RecordBatch] = list(search.batches(fetched(task, rows), arrow_schema(include_headers=False)))
+    batches: list[pa.RecordBatch] = list(search.batches(fetched(task, rows)))
     search.settle()
     assert all(len(batch) > 0 for batch in batches)
     return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
@@ -122,7 +121,7 @@ def test_an_attempt_fails_if_another_one_decides_otherwise(task: ReadTask, mine:
     begun, evaluator = begin(task, evaluation)
     assert evaluator is not None
     search = StopSearch(begun, evaluator)
-    list(search.batches(fetched(begun, 2), arrow_schema(include_headers=False)))
+    list(search.batches(fetched(begun, 2)))
     attempt(task, other)
 
     # Then it fails before its last rows, and the report stays
@@ -136,7 +135,7 @@ def test_two_attempts_that_agree_both_succeed(task: ReadTask) -> None:
     begun, evaluator = begin(task, evaluation)
     assert evaluator is not None
     search = StopSearch(begun, evaluator)
-    list(search.batches(fetched(begun, 2), arrow_schema(include_headers=False)))
+    list(search.batches(fetched(begun, 2)))
     attempt(task, 6)
     search.settle()
 
