@@ -61,7 +61,7 @@ def test_the_option_names_are_pinned() -> None:
         watermarkAlignmentMaxDrift idleTimeout commitOffsets startingOffsets endingOffsets startingTimestamp
         startingOffsetsByTimestamp endingTimestamp endingOffsetsByTimestamp startingOffsetsByTimestampStrategy
         failOnDataLoss maxOffsetsPerTrigger minOffsetsPerTrigger maxTriggerDelay minPartitions maxRecordsPerPartition
-        includeHeaders groupIdPrefix clusterId clientIdPrefix stream-enumerator-mode register.consumer.metrics
+        includeHeaders columns groupIdPrefix clusterId clientIdPrefix stream-enumerator-mode register.consumer.metrics
     """
     assert set(table.split()) - {option.name for option in OPTIONS.values()} == set()
 

@@ -13,7 +13,6 @@ from dynamic_kafka.kafka.config import ClusterClient
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.metadata.topic_ids import saved_topic_id
 from dynamic_kafka.options import SourceOptions
-from dynamic_kafka.options.columns import all_columns
 from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.identity import saved_identity
 from dynamic_kafka.planning.observation import Observation
@@ -93,7 +92,7 @@ def make_tasks(
                 pin=saved_topic_id(subscription.clusters[cluster].topic_ids.get(part.split.topic)),
                 topic_integrity=options.topic_integrity_check,
                 reader=options.reader,
-                columns=all_columns(include_headers=options.include_headers),
+                columns=options.columns,
             )
         )
     return tasks

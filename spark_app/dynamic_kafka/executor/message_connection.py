@@ -245,7 +245,7 @@ def unreadable_headers(split: Split, offset: int | None) -> OptionError:
     """Return the error about a row whose headers cannot be shown."""
     return OptionError(
         f"cannot show the headers of the record at offset {offset} of {split}: the key of one of them is not UTF-8."
-        " Read without headers: set includeHeaders=false"
+        " Read without headers: set includeHeaders=false, or take headers out of 'columns'"
     )
 
 

@@ -70,7 +70,20 @@ class OffsetOptions:
 class ReadingOptions:
     """The columns, the rates and the commits. The parser resolves the default of `commit_offsets`."""
 
-    include_headers: bool = option("includeHeaders", "boolean", "Add the column `headers`.", default="false")
+    include_headers: bool = option(
+        "includeHeaders",
+        "boolean",
+        "Add the column `headers`. It is there, too, if `columns` names it.",
+        default="false",
+    )
+    columns: tuple[str, ...] = combined_from(
+        Option(
+            "columns",
+            "text",
+            "The columns of the rows, in this order ([columns](#columns)). If absent: all of them.",
+            "`value,timestamp`",
+        )
+    )
     reader: Literal["auto", "native", "python"] = option(
         "reader",
         "word",

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from dynamic_kafka.errors import OptionError
+from dynamic_kafka.options.columns import HEADERS, parse_columns
 from dynamic_kafka.options.common_secrets import secret_names, shown
 from dynamic_kafka.options.durations import unit_warning
 from dynamic_kafka.options.index import IGNORED_OPTIONS
@@ -57,6 +58,9 @@ def parse_options(options: Mapping[str, str], *, mode: Mode) -> SourceOptions:
         warnings.append("option 'groupIdPrefix' has no effect beside 'kafka.group.id'")
     fields: dict[str, Any] = {name: given.value(option) for name, option in direct_options(SourceOptions).items()}
     _check_rates(given, fields["min_offsets_per_trigger"], fields["max_offsets_per_trigger"])
+    columns = parse_columns(given, include_headers=fields["include_headers"])
+    warnings += _check_headers(given, columns, fields)
+    fields["include_headers"] |= HEADERS in columns
     state_location = fields["state_location"]
     _check_failure_policy(fields["cluster_failure_policy"], state_location)
     warnings += _check_values(given, fields)
@@ -72,6 +76,7 @@ def parse_options(options: Mapping[str, str], *, mode: Mode) -> SourceOptions:
         single=chosen.single,
         starting=bounds.starting,
         ending=bounds.ending,
+        columns=columns,
         kafka_properties=kafka_properties,
         dead_letters=dead_letters,
         own_topics=_own_topics(given, dead_letters),
@@ -120,6 +125,12 @@ def _check_rates(given: GivenOptions, lowest: int | None, highest: int | None) -
             f"{given.where('minOffsetsPerTrigger')} ({lowest}) is higher than {given.where('maxOffsetsPerTrigger')}"
             f" ({highest}), so that no batch is ever large enough; lower the first or raise the second"
         )
+
+
+def _check_headers(given: GivenOptions, columns: tuple[str, ...], fields: Mapping[str, Any]) -> list[str]:
+    if not fields["include_headers"] or HEADERS in columns or fields["record_evaluator"] is not None:
+        return []
+    return [f"{given.where('includeHeaders')} has no effect, since {given.where('columns')} does not name headers"]
 
 
 def _check_secrets(service: str, kafka_properties: Mapping[str, str], allowed: str | None) -> list[str]:

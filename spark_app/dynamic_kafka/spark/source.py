@@ -15,7 +15,6 @@ from dynamic_kafka.executor.evaluation import Evaluation, pickled
 from dynamic_kafka.executor.native_connection import extension_for
 from dynamic_kafka.kafka.config_checks import check_client_properties
 from dynamic_kafka.options import Mode, SourceOptions, check_stream, parse_options
-from dynamic_kafka.options.columns import all_columns
 from dynamic_kafka.spark.batch_reader import DynamicKafkaReader
 from dynamic_kafka.spark.output_check import check_outputs
 from dynamic_kafka.spark.shown_errors import WithoutFrames, show_causes
@@ -40,7 +39,7 @@ class DynamicKafkaDataSource(DataSource):
 
     @WithoutFrames()
     def schema(self) -> StructType:
-        """Return the columns of Spark's Kafka source, then `kafka_cluster` and `kafka_stream`.
+        """Return the columns of Spark's Kafka source, then `kafka_cluster` and `kafka_stream`; or those of `columns`.
 
         With `value.format`, the column `value` is a struct.
 
@@ -53,8 +52,7 @@ class DynamicKafkaDataSource(DataSource):
         options = _checked(dict(self.options), "streaming")
         evaluation = Evaluation.of(options, self.evaluators)
         values = evaluation.values if evaluation is not None else None
-        columns = all_columns(include_headers=options.include_headers)
-        return spark_schema(columns, values.type if values is not None else None)
+        return spark_schema(options.columns, values.type if values is not None else None)
 
     @WithoutFrames()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
