@@ -60,10 +60,8 @@ def _changes(text: str, known: Sequence[TopicChange], *, offline: bool) -> list[
     of_topic = [change for change in known if f"{change.cluster}/{change.topic}" == name]
     fits = [change for change in of_topic if given == "" or saved_topic_id(given) == change.found]
     if not fits:
-        where = "it has not changed"
-        if of_topic:
-            where = "it did not change to this id"
-        elif offline:
+        where = "it did not change to this id" if of_topic else "it has not changed"
+        if offline:  # the topic may have been re-created since
             where = "no run has recorded such a change; give app.yaml, to ask the brokers"
         now = "; ".join(str(change) for change in known) or "no topic has changed"
         raise OptionError(
