@@ -69,6 +69,13 @@ def writer(producer: Producer) -> Iterator[ChangelogWriter]:
     producer.may_deliver.set()
     wait_until(lambda: made.flush(0), "the thread to rest")  # it would write to the next test's producer
     made.close()
+    # Before the next test has a producer: a thread that is late would write to that one.
+    wait_until(lambda: "offset-changelog" not in running(), "the end of the writer's thread")
+
+
+def running() -> list[str]:
+    """Return the names of the threads of this process."""
+    return [each.name for each in threading.enumerate()]
 
 
 def test_a_record_has_the_documented_form() -> None:
