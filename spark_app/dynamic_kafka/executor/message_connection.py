@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from operator import methodcaller
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +24,8 @@ from dynamic_kafka.planning.splits import Split
 
 _COLLECTOR = threading.Lock()
 """Held where the garbage collector of the process is off."""
+_CLIENTS_HEADERS = methodcaller("headers")
+"""The call checks for an error that is left set. A plain call that Python has optimised does not."""
 _TIMES = {"timestamp", "timestampType"}
 
 
@@ -232,7 +235,7 @@ class MessageRows:
                 is_enabled = gc.isenabled()
                 gc.disable()
                 try:
-                    return tuple(self._messages[at].headers() or ())  # type: ignore[arg-type]  # a wider stub
+                    return tuple(_CLIENTS_HEADERS(self._messages[at]) or ())
                 except (SystemError, UnicodeDecodeError):
                     self._unreadable.add(at)
                 finally:
