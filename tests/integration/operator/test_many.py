@@ -86,10 +86,13 @@ def served(calls: list[Call]) -> set[str]:
 
 
 def at_rest(stage: Stage) -> bool:
-    """Return whether every subscription has its document, and every stream lists its subscriber."""
+    """Return whether every subscription has its document, and every stream lists its subscriber as up to date."""
     ready = [condition(each, "RolledOut").get("reason") for each in stage.api.list(SUBSCRIPTIONS, stage.namespace)]
-    known = [(each.get("status") or {}).get("subscribers") for each in stage.api.list(STREAMS, stage.namespace)]
-    return ready == ["Adopted"] * SUBSCRIBERS and all(known)
+    streams = stage.api.list(STREAMS, stage.namespace)
+    known = [(each.get("status") or {}).get("subscribers") for each in streams]
+    # A stream's status is often written before the document of its subscriber, and then a second time.
+    reached = [condition(each, "Reconciling").get("reason") for each in streams]
+    return ready == ["Adopted"] * SUBSCRIBERS and all(known) and reached == ["Settled"] * RESOURCES
 
 
 def versions(stage: Stage) -> dict[str, str]:
