@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import re
 import socket
@@ -22,6 +21,7 @@ from kafkastream_operator.errors import LoginError
 from kafkastream_operator.handlers.health import LIVENESS_EXAMPLE, Health, answer_probes
 from kafkastream_operator.handlers.http_server import READY_PATH, parse_address
 from kafkastream_operator.handlers.login import login_with
+from kafkastream_operator.handlers.logs import FORMATS, LEVELS, start_logging
 from kafkastream_operator.handlers.metrics import METRICS_EXAMPLE, serve_metrics
 from kafkastream_operator.handlers.restarts import MAX_RESTARTS
 from kafkastream_operator.handlers.watch import Operator
@@ -127,6 +127,18 @@ def _parser() -> argparse.ArgumentParser:
         help=f"serve metrics for Prometheus at this URL, such as {METRICS_EXAMPLE} (default: serve none)",
     )
     parser.add_argument(
+        "--log-format",
+        choices=FORMATS,
+        default="text",
+        help="log lines of text, or one JSON object a line (%(default)s)",
+    )
+    parser.add_argument(
+        "--log-level",
+        choices=LEVELS,
+        default="info",
+        help="log this level and the higher ones; debug adds each call of the API server (%(default)s)",
+    )
+    parser.add_argument(
         "--max-restarts",
         type=_count,
         metavar="N",
@@ -150,8 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run until the process is stopped, and return the exit code."""
     parser = _parser()
     given = parse_flags(parser, sys.argv[1:] if arguments is None else arguments)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
-    logging.getLogger("kopf").setLevel(logging.WARNING)
+    start_logging(given.log_format, given.log_level)
     timing = Timing(given.confirm, given.confirm_live, given.between_restarts, given.gather)
     health = Health()
     try:

@@ -11,6 +11,8 @@ from kafkastream_operator.core.topic_integrity import TopicVerdict
 Life = Literal["Running", "Starting", "Failing", "Suspended", "Completed", "Failed", "Absent"]
 ALIVE: frozenset[Life] = frozenset({"Running", "Starting", "Failing"})
 """The states in which a driver runs, or its Spark operator starts the next one by itself."""
+SHOULD_RUN: frozenset[str] = ALIVE | {"Failed", "TopicIntegrity"}
+"""The reasons of `ApplicationFound` for an application that nobody has stopped."""
 FAILED: frozenset[Life] = frozenset({"Failing", "Failed"})
 """The states after a failure, until the next attempt begins."""
 

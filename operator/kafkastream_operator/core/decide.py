@@ -161,7 +161,7 @@ def _status(
     contest: Contest,
 ) -> SubscriptionStatus:
     rendering = content.rendering
-    kept = document.streams if len(document.text()) <= KEPT_BYTES else {}
+    kept = document.streams if document.length <= KEPT_BYTES else {}
     draining = rendering.draining if rendering is not None else view.status.draining
     rendered = Rendered(
         config_map=config_map_name(view.spec.application_ref.name),

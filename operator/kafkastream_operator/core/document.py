@@ -12,6 +12,7 @@ import json
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from io import BytesIO
 from typing import Any, NamedTuple
 
@@ -66,7 +67,7 @@ class Document:
         """`sha256:<64 hex>` of the streams."""
         return self.revision.hash
 
-    @property
+    @cached_property
     def secrets(self) -> frozenset[str]:
         """The Secrets that the document needs mounted."""
         return frozenset(
@@ -80,6 +81,11 @@ class Document:
     def min_reader(self) -> int:
         """The contract that a reader needs. One that did not have pinned topics would read others in their place."""
         return max(MIN_READER, contract_of(self.streams))
+
+    @cached_property
+    def length(self) -> int:
+        """The length of the text, which is not kept itself."""
+        return len(self.text())
 
     def text(self) -> str:
         """Return the JSON that is mounted."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dynamic_kafka.metadata.model import Revision
-from kafkastream_operator.core.application import ALIVE
+from kafkastream_operator.core.application import SHOULD_RUN
 from kafkastream_operator.core.recovery import revision_of
 from kafkastream_operator.core.timestamps import parse
 from kafkastream_operator.models.conditions import Condition
@@ -54,6 +54,7 @@ class SubscriptionFigures:
         without_driver: a roll-out waits for a driver (`RolledOut` is Unknown), although the application should run:
             it is not suspended, completed or absent.
         down: no driver runs, although the application should run.
+        topic_lost: internal topics of the application were deleted or re-created, and reading goes on.
         reporting: None if no driver runs, or it may still report for the first time.
     """
 
@@ -67,6 +68,7 @@ class SubscriptionFigures:
     wave_paused: bool
     without_driver: bool
     down: bool
+    topic_lost: bool
     draining: int
     draining_since: float | None
     overdue: bool
@@ -118,7 +120,7 @@ def subscription_figures(status: SubscriptionStatus) -> SubscriptionFigures:
     moves = unfinished and reasons.get("RolledOut") not in HELD_UP
     since = status.rolling_out_since
     began = parse(since).timestamp() if since else _since(conditions, "RolledOut", "False")
-    should_run = reasons.get("ApplicationFound") in (*ALIVE, "Failed", "TopicIntegrity")
+    should_run = reasons.get("ApplicationFound") in SHOULD_RUN
     reporting = conditions.get("Reporting")
     return SubscriptionFigures(
         ready=_is(conditions, "Ready", "True"),
@@ -131,6 +133,7 @@ def subscription_figures(status: SubscriptionStatus) -> SubscriptionFigures:
         wave_paused=reasons.get("RolledOut") == "RolloutPaused",
         without_driver=should_run and _is(conditions, "RolledOut", "Unknown"),
         down=should_run and reasons.get("Reporting") == "NoDriver",
+        topic_lost=reasons.get("TopicsReady") == "InternalTopicLost",
         draining=len(status.draining),
         draining_since=min((parse(each.since).timestamp() for each in status.draining), default=None),
         overdue=reasons.get("Drained") == "DrainTimedOut",

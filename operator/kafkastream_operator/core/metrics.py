@@ -77,6 +77,9 @@ METRICS: Mapping[str, MetricDefinition] = {
     "subscription_application_down": MetricDefinition(
         SUBSCRIPTION, "1 while an application that starts, runs or has failed has no running driver, else 0."
     ),
+    "subscription_internal_topic_lost": MetricDefinition(
+        SUBSCRIPTION, "1 while the driver reports that internal topics were deleted or re-created, else 0."
+    ),
     "subscription_draining_topics": MetricDefinition(SUBSCRIPTION, "Topics that drain, as many as the status lists."),
     "subscription_drain_age_seconds": MetricDefinition(SUBSCRIPTION, "Seconds since the oldest of these drains began."),
     "subscription_drain_overdue": MetricDefinition(

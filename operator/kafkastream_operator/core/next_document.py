@@ -90,18 +90,24 @@ def next_document(
         # Without a status it is not known which releases have counted. Then none counts; the user has to write it anew.
         released=released_topics(view.released if view.status.rendered else (), view.status.released, before.draining),
     )
-    document = make_document(next_revision, rendering.streams, rendering.drain, view.uid)
+    if previous is not None and rendering.streams == previous.streams:
+        revision = replace(next_revision, hash=previous.hash)
+        document = Document(revision, previous.streams, rendering.drain, view.uid)
+    else:
+        document = make_document(next_revision, rendering.streams, rendering.drain, view.uid)
     known_revision = _known_revision(view, document, previous, behind=behind)
     if known_revision is not None:
         document = replace(document, revision=known_revision)
+    if previous is not None and document == previous:
+        document = previous  # what was computed of it counts
     if known_revision is None and (why := misfit(document.streams)):
         # A running driver would reject it, and a driver that starts would end: neither gets it.
         refused = conditions.streams_conflict(why)
-    elif (stored := size(pack(document))) > MAX_BYTES:
+    elif document is not previous and (stored := size(pack(document))) > MAX_BYTES:
         refused = conditions.too_large(stored)
     else:
         without_use = unused(view.released, view.status.released, before.draining) if view.status.rendered else ()
-        written = document != previous or drifted
+        written = document is not previous or drifted
         return NextDocument(document, written, rendering, (), rendering.released, without_use)
     return NextDocument(previous or last, previous is None or drifted, None, refused)
 

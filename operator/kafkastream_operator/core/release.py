@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
+from dynamic_kafka.metadata.kubernetes_names import RELEASE_ANNOTATION
 from kafkastream_operator.core.document import Key
-from kafkastream_operator.models.subscription import MAX_RELEASES, RELEASE_CHARACTERS
+from kafkastream_operator.models.subscription import MAX_RELEASES, RELEASE_CHARACTERS, SubscriptionStatus
 
 
 def releases_of(annotation: str) -> frozenset[str]:
@@ -24,7 +25,25 @@ def releases_of(annotation: str) -> frozenset[str]:
 def released_topics(releases: Iterable[str], spent: Iterable[str], draining: Iterable[Key]) -> Mapping[Key, str]:
     """Return {draining topic that a new release names: the reason for its Event}."""
     new = set(releases) - set(spent)
-    return {key: "released by hand" for key in draining if _naming(key, new)}
+    found = {key: sorted(_naming(key, new)) for key in draining}
+    return {key: f"released by hand{_note(names[0])}" for key, names in found.items() if names}
+
+
+def noted_release(name: str, note: str) -> str:
+    """Return the release of a cluster or topic with a note, without the characters that separate releases."""
+    plain = " ".join(note.replace("@", " at ").replace(",", ";").split())
+    return f"{name}@{plain}"[:RELEASE_CHARACTERS]
+
+
+def with_releases(annotations: Mapping[str, str], spent: Collection[str], entries: Iterable[str]) -> str:
+    """Return the annotation with more releases, as `key=value`, and without those that have counted already."""
+    known = releases_of(annotations.get(RELEASE_ANNOTATION, "")) - set(spent)
+    return f"{RELEASE_ANNOTATION}={','.join((*sorted(known), *entries))}"
+
+
+def draining_in(stream: str, status: SubscriptionStatus) -> list[Key]:
+    """Return the topics that drain in a stream, sorted."""
+    return sorted({Key(each.cluster, each.topic) for each in status.draining if each.stream == stream})
 
 
 def unused(releases: Iterable[str], spent: Iterable[str], draining: Collection[Key]) -> tuple[str, ...]:
@@ -36,6 +55,11 @@ def unused(releases: Iterable[str], spent: Iterable[str], draining: Collection[K
 def spent_release_of(key: Key, releases: Iterable[str], spent: Iterable[str]) -> str:
     """Return the release that names this topic and has counted already; "" if there is none."""
     return next(iter(sorted(_naming(key, set(releases) & set(spent)))), "")
+
+
+def _note(release: str) -> str:
+    _, at, note = release.rpartition("@")
+    return f": {note}" if at and note else ""
 
 
 def _naming(key: Key, releases: Iterable[str]) -> list[str]:

@@ -5,6 +5,9 @@ the stream no longer names. The rendered documents decide: a subscription may be
 that its removal has not even begun. A document without the cluster is not enough either: until it is in force, the
 driver uses the one before.
 
+`Drained` is the first half of that: no document has such a topic any more. `InForce` is about what the stream has: all
+drivers that read it use its newest form. Each has the generation of the stream that it is about, for a wait.
+
 `Reconciling` and `Stalled` are kstatus's, for GitOps tools: a change is on its way to the subscriptions, or a person
 has to correct the stream. If a subscription needs a person, its own `Stalled` is True.
 """
@@ -15,8 +18,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dynamic_kafka.metadata.document import document_hash
-from dynamic_kafka.wording import first_few
-from kafkastream_operator.core.application import ALIVE
+from dynamic_kafka.wording import counted, first_few
+from kafkastream_operator.core.application import ALIVE, FAILED
 from kafkastream_operator.core.catalog import Catalog, StreamEntry
 from kafkastream_operator.core.document import Key, Streams, active, entries
 from kafkastream_operator.core.render import renamed_to, renames
@@ -26,6 +29,7 @@ from kafkastream_operator.models.stream import (
     MAX_SUBSCRIBERS,
     NAMES_CHARACTERS,
     ClusterStatus,
+    InForce,
     KafkaStreamStatus,
     SubscriberStatus,
 )
@@ -64,6 +68,19 @@ class Subscriber:
             return bool(self.revision)  # its status is lost, or not written yet
         return rollout.token != self.revision or rollout.phase != "Confirmed"
 
+    @property
+    def why_not_in_force(self) -> str:
+        """Why its driver may not use its document; "" if it does, or is to take it at its start."""
+        if self.life in FAILED:
+            return "it has failed"
+        if self.life not in ALIVE:
+            return ""
+        if self.is_behind or not self.has_condition("RolledOut"):
+            return f"revision {self.revision.rpartition('/')[2]} is not in force yet"
+        if self.has_condition("Mounted", "False"):
+            return "its driver lacks a mount"
+        return "its driver has yet to report" if self.has_condition("Ready", "Unknown") else ""
+
     def has_condition(self, kind: str, status: str = "True") -> bool:
         """Return whether a condition of the subscription has this status."""
         return any(each.type == kind and each.status == status for each in self.status.conditions)
@@ -100,6 +117,7 @@ def stream_status(
     readers = sorted(subscribers, key=lambda each: each.name)
     desired = list((entry.content or {"clusters": {}})["clusters"])
     waiting = [rest for each in readers if (rest := _remainder(each, name, entry)) is not None]
+    drained = _drained(waiting)
     # Under `Immediate`, a topic of a cluster that stays leaves the document without ever being seen to drain.
     at_once = entry.drain.policy == "Immediate" and generation != before.observed_generation
     waiting += _behind(readers, waiting, before, desired, at_once=at_once)
@@ -110,7 +128,8 @@ def stream_status(
         clusters.append(ClusterStatus(id=cluster, state="Draining", message=message))
     named = [each for each in readers if not each.orphan]
     ready = _ready(catalog, name)
-    conditions = [ready, _stalled(ready), _reconciling(named, name, entry), _safe(readers, waiting)]
+    in_force, count = _in_force(named, name, entry, ready, generation)
+    conditions = [ready, _stalled(ready), _reconciling(named, name, entry), drained, _safe(readers, waiting), in_force]
     return KafkaStreamStatus(
         observed_generation=generation,
         clusters=tuple(clusters),
@@ -119,6 +138,7 @@ def stream_status(
             SubscriberStatus(name=each.name, application=each.application, state=each.life)
             for each in named[:MAX_SUBSCRIBERS]
         ),
+        in_force=count,
         conditions=settled(conditions, before.conditions, generation=generation, now=now),
     )
 
@@ -182,7 +202,37 @@ def _is_new_to(reader: Subscriber, name: str, entry: StreamEntry) -> bool:
         if "renamedFrom" in content
     }
     desired = {cluster: {**kept.get(cluster, {}), **content} for cluster, content in entry.content["clusters"].items()}
+    if there == desired:
+        return False
     return document_hash({name: {"clusters": there}}) != document_hash({name: {"clusters": desired}})
+
+
+def _in_force(
+    readers: list[Subscriber], name: str, entry: StreamEntry, ready: Condition, generation: int
+) -> tuple[Condition, InForce]:
+    """Say which applications use the newest form of the stream. One that does not run takes it at its start."""
+    asking = [each for each in readers if each.asks or active(each.rendered.get(name, {"clusters": {}}))["clusters"]]
+    older = {each.name for each in asking if each.unknown or _is_new_to(each, name, entry)}
+    reasons = ((each, "its document is older" if each.name in older else each.why_not_in_force) for each in asking)
+    behind = [f"{each.application} ({why})" for each, why in reasons if why]
+    done = len(asking) - len(behind) if entry.content is not None else 0
+    count = InForce(generation=generation, applications=done, of=len(asking))
+    if entry.content is None:
+        return condition("InForce", False, ready.reason, ready.message), count
+    if not asking:
+        return condition("InForce", None, "NotSubscribed", "no subscription asks for the stream"), count
+    text = f"in {done} of {counted(len(asking), 'application')}"
+    if behind:
+        text += f"; not in {first_few(behind, 5)}. For the remedy: kubectl describe kss"
+        return condition("InForce", False, "NotInForce", text), count
+    return condition("InForce", True, "InForce", text), count
+
+
+def _drained(waiting: list[_Remainder]) -> Condition:
+    if not waiting:
+        return condition("Drained", True, "NothingDrains")
+    names = first_few(sorted({rest.reader.application for rest in waiting}), 5)
+    return condition("Drained", False, "Draining", f"waiting for {names}: SafeToDecommission says for what")
 
 
 def _remainder(reader: Subscriber, name: str, entry: StreamEntry) -> _Remainder | None:
@@ -191,7 +241,8 @@ def _remainder(reader: Subscriber, name: str, entry: StreamEntry) -> _Remainder 
     named = {name: entry.content} if entry.content is not None else {}
     desired = {key for _, key, _ in entries(named)}
     renamed = renames(named)
-    rendered = {renamed_to(key, renamed) for stream, key, _ in entries(reader.rendered) if stream == name}
+    there = {name: reader.rendered[name]} if name in reader.rendered else {}
+    rendered = {renamed_to(key, renamed) for _, key, _ in entries(there)}
     left = rendered - desired | {
         Key(topic.cluster, topic.topic) for topic in reader.status.draining if topic.stream == name
     }

@@ -15,6 +15,7 @@ from typing import Any
 
 from dynamic_kafka.metadata.kubernetes_names import REFRESH_ANNOTATION, RENDERED_ROLE, ROLE_LABEL, SUBSCRIPTION_LABEL
 from kafkastream_operator.core.application import Patch, Refresh
+from kafkastream_operator.core.conditions.events import Events
 from kafkastream_operator.core.decide import after_refusal, without_document, without_status
 from kafkastream_operator.core.document import Document, pack
 from kafkastream_operator.core.timestamps import stamp
@@ -62,7 +63,8 @@ def apply_plan(api: Api, cache: Cache, seen: ObservedSubscription, plan: Plan) -
         The plan as it was made: the API server may refuse the effect for good, which changes what follows.
 
     Raises:
-        ApiError: a write was refused or had no answer; the writes after it were not made.
+        ApiError: a write was refused or had no answer. The writes after it were not made. Only the Events of a status
+            that was written were sent.
     """
     namespace = seen.subscription["metadata"]["namespace"]
     if plan.delete:
@@ -84,21 +86,43 @@ def apply_plan(api: Api, cache: Cache, seen: ObservedSubscription, plan: Plan) -
     subscription = seen.subscription
     if plan.status is not None:
         subscription = _write_first_status(api, cache, seen, plan.status)
+    try:
+        plan, subscription = _make_effect(api, cache, seen, plan, subscription)
+    except ApiError:
+        if plan.status is not None:  # it shows what these Events are about, so that no later plan has them
+            _send_events(api, subscription, _without(plan.events, "Restarting"))
+        raise
+    _send_events(api, subscription, plan.events)
+    return plan
+
+
+def _make_effect(
+    api: Api, cache: Cache, seen: ObservedSubscription, plan: Plan, subscription: Object
+) -> tuple[Plan, Object]:
+    """Make the effect of a plan, and write the status after it. Return the plan as made, and the subscription."""
     if isinstance(plan.effect, Patch):
         refused = _patch(api, cache, seen, plan.effect)
         if refused:
             status = after_refusal(seen.view, plan, refused)
             rolled_out = next(each for each in status.conditions if each.type == "RolledOut")
-            events = [each for each in plan.events if each[0] in ("Rendered", "Released")]
-            plan = replace(plan, after=status, events=(*events, (rolled_out.reason, rolled_out.message)))
+            refusal = (rolled_out.reason, rolled_out.message)
+            plan = replace(plan, after=status, events=(*_without(plan.events, "Restarting", "RollingOut"), refusal))
     if isinstance(plan.effect, Refresh):
         change = {"metadata": {"annotations": {REFRESH_ANNOTATION: plan.effect.token}}}
+        namespace = subscription["metadata"]["namespace"]
         cache.put(PODS, api.merge(PODS, namespace, plan.effect.pod, change))
     if plan.after is not None:
         subscription = write_status(api, cache, SUBSCRIPTIONS, subscription, plan.after)
-    for reason, message in plan.events:
+    return plan, subscription
+
+
+def _without(events: Events, *reasons: str) -> Events:
+    return tuple(each for each in events if each[0] not in reasons)
+
+
+def _send_events(api: Api, subscription: Object, events: Events) -> None:
+    for reason, message in events:
         send_event(api, SUBSCRIPTIONS, subscription, reason, message)
-    return plan
 
 
 def _write_first_status(api: Api, cache: Cache, seen: ObservedSubscription, status: SubscriptionStatus) -> Object:

@@ -14,6 +14,7 @@ from functools import partial
 
 from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.drain_evidence import own_report
+from kafkastream_operator.core.last_failure import is_new, last_failure
 from kafkastream_operator.core.metrics import Histogram
 from kafkastream_operator.core.view import View
 from kafkastream_operator.kube.cache import Ref
@@ -25,6 +26,7 @@ class SubscriptionMetrics:
 
     Attributes:
         uid: of the subscription: another one of its name begins anew.
+        failed: the submission whose failure was counted last: a plan whose writes fail is made again.
         reported_at: monotonic seconds; None if no driver runs that has reported.
         applied: the revision in force by that report.
     """
@@ -33,6 +35,7 @@ class SubscriptionMetrics:
     restarts: int = 0
     rejected: int = 0
     failures: int = 0
+    failed: str | None = None
     to_rendered: Histogram = field(default_factory=partial(Histogram.of, "subscription_apply_to_rendered_seconds"))
     to_applied: Histogram = field(default_factory=partial(Histogram.of, "subscription_rendered_to_applied_seconds"))
     reported_at: float | None = None
@@ -72,7 +75,7 @@ class Measurements:
         self._metrics.pop(ref, None)
 
     def observe(self, ref: Ref, view: View) -> SubscriptionMetrics:
-        """Return the metrics of a subscription, with its driver's last report."""
+        """Return the metrics of a subscription, with its driver's last report, and count a new failure."""
         metrics = self._metrics.get(ref)
         if metrics is None or metrics.uid != view.uid:
             metrics = self._metrics[ref] = SubscriptionMetrics(view.uid)
@@ -80,6 +83,9 @@ class Measurements:
         alive = report is not None and driver is not None and driver.running
         metrics.reported_at = self._clock() - driver.silent_s if alive and driver is not None else None
         metrics.applied = report.applied if report is not None else None
+        failure = last_failure(view)
+        if failure is not None and is_new(view) and failure.submission != metrics.failed:
+            metrics.failures, metrics.failed = metrics.failures + 1, failure.submission
         return metrics
 
     def count(
@@ -89,7 +95,6 @@ class Measurements:
         *,
         since: float | None,
         seconds_to_apply: float | None,
-        failed: bool,
     ) -> None:
         """Count what a reconciliation has done.
 
@@ -97,10 +102,8 @@ class Measurements:
             events: the reasons of its Events.
             since: when the change came that it took.
             seconds_to_apply: the duration of the roll-out that it confirms; None if it confirms none.
-            failed: the application has failed once more.
         """
         metrics.restarts += "Restarting" in events
-        metrics.failures += failed
         metrics.rejected += "Rejected" in events
         if "Rendered" in events and since is not None:
             metrics.to_rendered.observe(self._clock() - since)

@@ -89,6 +89,7 @@ def _add_subscription(families: MetricFamilies, operator: Operator, ref: Ref, su
     families.add("subscription_rollout_paused", labels, figures.wave_paused)
     families.add("subscription_rollout_without_driver", labels, figures.without_driver)
     families.add("subscription_application_down", labels, figures.down)
+    families.add("subscription_internal_topic_lost", labels, figures.topic_lost)
     families.add("subscription_draining_topics", labels, figures.draining)
     families.add("subscription_drain_age_seconds", labels, _age(figures.draining_since, now))
     families.add("subscription_drain_overdue", labels, figures.overdue)

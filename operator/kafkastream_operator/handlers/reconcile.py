@@ -24,7 +24,6 @@ from kafkastream_operator.core.annotated import (
 from kafkastream_operator.core.conditions.subscription import with_conditions
 from kafkastream_operator.core.decide import decide
 from kafkastream_operator.core.figures import seconds_to_apply
-from kafkastream_operator.core.last_failure import is_new
 from kafkastream_operator.core.rollout.budget import Turn
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING, Timing
 from kafkastream_operator.core.stream_status import stream_status
@@ -33,14 +32,16 @@ from kafkastream_operator.errors import ApiError, ConflictError, NotFoundError
 from kafkastream_operator.handlers.apply_plan import PERMANENT_REFUSALS, apply_plan, send_event, write_status
 from kafkastream_operator.handlers.failed_drivers import FailedDrivers
 from kafkastream_operator.handlers.measurements import Measurements
+from kafkastream_operator.handlers.occurrences import Occurrences, Problem
 from kafkastream_operator.handlers.restarts import Restarts
-from kafkastream_operator.handlers.stream_subscribers import application_api_version, subscribers_of
+from kafkastream_operator.handlers.stream_subscribers import application_api_version, is_left_behind, subscribers_of
 from kafkastream_operator.handlers.subscription_view import (
     catalog_of,
     labels_of,
     observe_subscription,
     status_of,
     stream_status_of,
+    subscription_named_in,
 )
 from kafkastream_operator.kube.api import (
     APPLICATIONS,
@@ -55,9 +56,6 @@ from kafkastream_operator.kube.api import (
 from kafkastream_operator.kube.cache import Cache, Ref
 from kafkastream_operator.models.conditions import condition
 from kafkastream_operator.models.subscription import ApplicationRef, SubscriptionSpec
-
-EVENT_INTERVAL_S = 3000.0
-"""Seconds between Events about an object without conditions of ours: Kubernetes forgets an Event after an hour."""
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +81,7 @@ class Reconciler:
     ) -> None:
         self._measured = measured or Measurements()
         self._api, self._cache, self._timing, self._now = api, cache, timing, now
-        self._sent_at: dict[tuple[str, str], datetime] = {}
+        self._occurrences = Occurrences(api, now)
         self._applied: dict[Ref, Applied] = {}
         self._failed, self.restarts = FailedDrivers(), Restarts(cache)
         cache.on_stored = self._failed.observe
@@ -92,10 +90,13 @@ class Reconciler:
         """Reconcile one object. Return the seconds until it has to be reconciled again; None: not by itself."""
         since = self._measured.take(job)
         try:
-            return self._reconcile(job, since)
-        except Exception:
+            again = self._reconcile(job, since)
+        except Exception as error:
             self._measured.failed(job, since)
+            self._occurrences.failed(job, self._cache.get(*job), error)
             raise
+        self._occurrences.succeeded(job)
+        return again
 
     def _reconcile(self, job: Ref, since: float | None) -> float | None:
         if job.resource == SUBSCRIPTIONS:
@@ -116,6 +117,7 @@ class Reconciler:
             self._report_unreadable_spec(job, error)
             return None
         if seen is None:
+            self._report_left_behind(job)
             return None
         metrics = self._measured.observe(job, seen.view)
         plan = decide(seen.view)
@@ -133,9 +135,16 @@ class Reconciler:
             {reason for reason, _ in plan.events},
             since=since,
             seconds_to_apply=seconds_to_apply(before, after, now),
-            failed=is_new(seen.view),
         )
         return None if plan.again is None else max(0.05, (plan.again - now).total_seconds())
+
+    def _report_left_behind(self, job: Ref) -> None:
+        """Report a document whose subscription is gone as an Event of its ConfigMap."""
+        for each in self._cache.all(CONFIG_MAPS, job.namespace):
+            if subscription_named_in(each) == job.name and is_left_behind(self._cache, each):
+                text = f"KafkaStreamSubscription {job.name} is gone, and no change reaches this document any more: make"
+                text += " the subscription again, or delete the ConfigMap when no job reads it"
+                self._occurrences.report(CONFIG_MAPS, each, [("DocumentLeftBehind", text)])
 
     def _report_unreadable_spec(self, job: Ref, error: ValidationError) -> None:
         """Report a spec that this version cannot read, because it is of a newer CRD. Its document stays as it is."""
@@ -170,24 +179,8 @@ class Reconciler:
             for stream, entry in catalog.streams.items()
             if entry.origin == origin and entry.conflict
         ]
-        for reason, text in events:
-            self._send_event_regularly(CONFIG_MAPS, found, reason, text)
-        return EVENT_INTERVAL_S if events else None
-
-    def _send_event_regularly(self, resource: Resource, found: Object, reason: str, text: str) -> float:
-        """Send an Event about an object without conditions of ours, again every `EVENT_INTERVAL_S`.
-
-        Returns:
-            The seconds until the object has to be reconciled again.
-        """
-        key, now = (found["metadata"]["uid"], text), self._now()
-        self._sent_at = {
-            each: at for each, at in self._sent_at.items() if (now - at).total_seconds() < EVENT_INTERVAL_S
-        }
-        if key not in self._sent_at:
-            self._sent_at[key] = now
-            send_event(self._api, resource, found, reason, text)
-        return EVENT_INTERVAL_S
+        self._occurrences.report(CONFIG_MAPS, found, events)
+        return None
 
     def _reconcile_application(self, job: Ref) -> float | None:
         """Create, correct or delete the subscription that an application's annotations ask for."""
@@ -199,24 +192,26 @@ class Reconciler:
         known = self._cache.get(SUBSCRIPTIONS, job.namespace, job.name)
         by_annotations = known is not None and MADE_LABEL in labels_of(known)
         kind = application_api_version(known) if known is not None else job.resource.api_version
+        problems = list[Problem]()
         again = None
         if (ineffective := ineffective_annotation(annotations)) and (asked is None or not asked.problem):
-            again = self._send_event_regularly(job.resource, found, "InvalidAnnotation", ineffective)
+            problems.append(("InvalidAnnotation", ineffective))
         if asked is None:
             if by_annotations and known is not None and kind == job.resource.api_version:
                 self._unsubscribe(job, known)
         elif asked.spec is None:
-            again = self._send_event_regularly(job.resource, found, "InvalidAnnotation", asked.problem)
+            problems.append(("InvalidAnnotation", asked.problem))
         elif known is not None and not by_annotations:
             text = f"KafkaStreamSubscription {job.name} was created by a user and counts; remove the annotations"
-            again = self._send_event_regularly(job.resource, found, "SubscriptionExists", text)
+            problems.append(("SubscriptionExists", text))
         elif kind != job.resource.api_version:
             text = f"KafkaStreamSubscription {job.name} is for the SparkApplication {job.name} of {kind}: rename one"
-            again = self._send_event_regularly(job.resource, found, "SubscriptionExists", text)
+            problems.append(("SubscriptionExists", text))
         else:
             wanted = subscription_for(job.namespace, job.name, asked.spec)
             if known is None or any(known["spec"].get(key) != value for key, value in wanted["spec"].items()):
-                again = self._subscribe(job, found, wanted)
+                again = self._subscribe(job, found, wanted, problems)
+        self._occurrences.report(job.resource, found, problems)
         return again
 
     def _unsubscribe(self, job: Ref, known: Object) -> None:
@@ -230,8 +225,11 @@ class Reconciler:
         meta = {"resourceVersion": known["metadata"]["resourceVersion"], "labels": {MADE_LABEL: None}}
         self._cache.put(SUBSCRIPTIONS, self._api.merge(SUBSCRIPTIONS, job.namespace, job.name, {"metadata": meta}))
 
-    def _subscribe(self, job: Ref, application: Object, wanted: Object) -> float | None:
+    def _subscribe(self, job: Ref, application: Object, wanted: Object, problems: list[Problem]) -> float | None:
         """Apply the subscription: at once, or after a growing pause if somebody keeps reverting it.
+
+        Args:
+            problems: of the application; a hindrance of this is added.
 
         Returns:
             The seconds until the next attempt; None if there is nothing left to do.
@@ -244,7 +242,7 @@ class Reconciler:
         if left_s > 0:
             text = f"somebody keeps changing or deleting KafkaStreamSubscription {job.name}, which these annotations"
             text += " ask for, and the operator restores it each time; stop that, or remove the annotations"
-            self._send_event_regularly(job.resource, application, "SubscriptionTakenBack", text)
+            problems.append(("SubscriptionTakenBack", text))
             return left_s
         body = {"apiVersion": SUBSCRIPTIONS.api_version, "kind": "KafkaStreamSubscription", **wanted}
         try:
@@ -252,7 +250,7 @@ class Reconciler:
         except ApiError as error:
             if error.status in PERMANENT_REFUSALS:
                 text = f"the API server refuses the KafkaStreamSubscription of these annotations: {error.message}"
-                self._send_event_regularly(job.resource, application, "SubscriptionRefused", text)
+                self._occurrences.report(job.resource, application, [*problems, ("SubscriptionRefused", text)])
             raise
         self._applied[job] = Applied(wanted["spec"], now, count + 1)
         return None
@@ -262,7 +260,7 @@ class Reconciler:
         if found is None or found["metadata"].get("deletionTimestamp"):
             return None
         catalog = catalog_of(self._cache, job.namespace)
-        before = stream_status_of(found)
+        before = self._cache.derive(found, stream_status_of)
         status = stream_status(
             job.name,
             catalog,

@@ -81,12 +81,12 @@ def observe_subscription(
     found = cache.get(SUBSCRIPTIONS, namespace, name)
     if found is None or found["metadata"].get("deletionTimestamp"):
         return None
-    spec = SubscriptionSpec.model_validate(found["spec"])
+    spec = cache.derive(found, spec_of)
     ref = spec.application_ref
     kind = KINDS[ref.api_version]
     application = cache.get(APPLICATIONS[ref.api_version], namespace, ref.name)
     document = config_map_name(ref.name)
-    known = kind.application_of(application) if application is not None else None
+    known = cache.derive(application, kind.application_of) if application is not None else None
     pod, owned = _driver_pod(cache, namespace, ref.name, kind, known)
     current = False
     if known is not None and pod is not None and owned:
@@ -96,7 +96,7 @@ def observe_subscription(
         uid=found["metadata"]["uid"],
         generation=int(found["metadata"].get("generation", 0)),
         spec=spec,
-        status=status_of(found),
+        status=cache.derive(found, status_of),
         catalog=catalog_of(cache, namespace),
         config_map=rendered_config_map(cache, namespace, document, found),
         application=known,
@@ -136,6 +136,15 @@ def _stream_entry(found: Object) -> StreamEntry:
 
 def _config_map_entries(found: Object) -> tuple[list[StreamEntry], str]:
     return config_map_entries(ConfigMapText(found["metadata"]["name"], found.get("data") or {}))
+
+
+def spec_of(found: Object) -> SubscriptionSpec:
+    """Return the spec of a subscription.
+
+    Raises:
+        ValidationError: this version cannot read it.
+    """
+    return SubscriptionSpec.model_validate(found["spec"])
 
 
 def status_of(found: Object) -> SubscriptionStatus:
@@ -229,7 +238,7 @@ def _driver(cache: Cache, pod: Object, owned: bool, document: str, current: bool
     annotations = meta.get("annotations") or {}
     text = annotations.get(REPORT_ANNOTATION)
     running = pod.get("status", {}).get("phase") == "Running" and not meta.get("deletionTimestamp")
-    report, (mounted, fault) = Report.parse(text), _mounts(pod, document)
+    report, (mounted, fault) = cache.derive(pod, _report_of), _mounts(pod, document)
     silent_s, seen_alive = cache.text_age(ref_of(PODS, pod), meta["uid"], text or f"running: {running}")
     return Driver(
         name=meta["name"],
@@ -250,6 +259,10 @@ def _driver(cache: Cache, pod: Object, owned: bool, document: str, current: bool
         else None,
         finished_at=finished_at(pod.get("status") or {}) if current else "",
     )
+
+
+def _report_of(pod: Object) -> Report | None:
+    return Report.parse((pod["metadata"].get("annotations") or {}).get(REPORT_ANNOTATION))
 
 
 def _mounts(pod: Object, document: str) -> tuple[bool, str]:

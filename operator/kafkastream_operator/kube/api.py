@@ -6,6 +6,7 @@ Every call has a deadline. Nothing is retried here: after a failure, the next re
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -22,6 +23,8 @@ DEADLINE_S = 15.0
 """Seconds for one call, unless `Api.within` sets another deadline."""
 
 Object = Mapping[str, Any]
+
+log = logging.getLogger(__name__)
 
 
 class Resource(NamedTuple):
@@ -198,7 +201,9 @@ class Api:
                 retries=False,
             )
         except (urllib3.exceptions.HTTPError, OSError) as error:
+            log.debug("%s: %s", what, type(error).__name__)
             raise ApiError(what, 0, type(error).__name__, str(error)) from None
+        log.debug("%s: %d", what, answer.status)
         return _answered(what, answer)
 
 

@@ -79,8 +79,8 @@ class Cache:
         # Reentrant, because `on_change` reads the cache. A change and its `on_change` are one step for other threads.
         self._lock, self._clock = threading.RLock(), clock
         self._objects: dict[tuple[Resource, str], dict[str, Object]] = {}
-        self._texts: dict[tuple[Ref, str], ObservedText] = {}
-        self._deletions: dict[str, Deletion] = {}
+        self._texts: dict[Ref, tuple[str, ObservedText]] = {}
+        self._deletions: dict[str, Deletion] = {}  # the oldest first
         self._derived: dict[str, dict[Callable[[Object], Any], tuple[str, Any]]] = {}
         self.on_stored: Callable[[Ref, Object], None] = lambda ref, found: None
         self.on_change: Callable[[Ref, Object], None] = lambda ref, found: None
@@ -121,9 +121,11 @@ class Cache:
         """
         with self._lock:
             now = self._clock()
-            self._deletions = {
-                each: deletion for each, deletion in self._deletions.items() if now - deletion.at_s < DELETION_MEMORY_S
-            }
+            while self._deletions:
+                oldest = next(iter(self._deletions))
+                if now - self._deletions[oldest].at_s < DELETION_MEMORY_S:
+                    break
+                del self._deletions[oldest]
             known = self._objects.get((ref.resource, ref.namespace), {})
             cached = known.get(ref.name)
             if cached is not None and uid not in (None, cached["metadata"].get("uid")):
@@ -133,13 +135,13 @@ class Cache:
             deleted_uid = uid if cached is None else cached["metadata"]["uid"]
             if deleted_uid is not None:
                 # Also if a later object is cached already: an older listing could still bring the deleted one back.
-                earlier = self._deletions.get(deleted_uid, Deletion(now, 0))
+                earlier = self._deletions.pop(deleted_uid, Deletion(now, 0))
                 self._deletions[deleted_uid] = Deletion(now, max(version, earlier.version))
             if cached is None:
                 return False
             del known[ref.name]
             self._derived.pop(cached["metadata"]["uid"], None)
-            self._texts = {key: value for key, value in self._texts.items() if key[0] != ref}
+            self._texts.pop(ref, None)
             self.on_change(ref, cached)
         return True
 
@@ -235,10 +237,12 @@ class Cache:
         """
         now = self._clock()
         with self._lock:
-            known = self._texts.get((ref, uid))
+            of, known = self._texts.get(ref, ("", None))
+            known = known if of == uid else None
             if known is None or known.text != text:
                 is_new = known is not None and MIN_LIVE_INTERVAL_S <= now - known.since_s <= MAX_LIVE_INTERVAL_S
-                known = self._texts[ref, uid] = ObservedText(text, now, is_new)
+                known = ObservedText(text, now, is_new)
+                self._texts[ref] = uid, known
             return now - known.since_s, known.is_new
 
 

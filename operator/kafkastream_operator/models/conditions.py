@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from kafkastream_operator.models.fields import Moment, Part
+from kafkastream_operator.models.fields import Moment, StatusPart
 
 MESSAGE_CHARACTERS = 4096
 """The longest message that is written; a longer one is cut."""
 
 
-class Condition(Part):
+class Condition(StatusPart):
     """One condition of a resource.
 
     Attributes:

@@ -22,6 +22,7 @@ from kafkastream_operator.models.fields import (
     SecretName,
     Servers,
     StartingOffsets,
+    StatusPart,
     StoppingOffsets,
     TopicIds,
     TopicName,
@@ -138,7 +139,7 @@ class KafkaStreamSpec(Part):
     rollout: RolloutRules | None = None
 
 
-class SubscriberStatus(Part):
+class SubscriberStatus(StatusPart):
     """One subscription that reads the stream, or asks for it.
 
     Attributes:
@@ -153,7 +154,7 @@ class SubscriberStatus(Part):
     state: Annotated[str, Field(max_length=64)]
 
 
-class ClusterStatus(Part):
+class ClusterStatus(StatusPart):
     """One cluster that is in the stream, or was removed from it and is still read.
 
     Attributes:
@@ -167,7 +168,21 @@ class ClusterStatus(Part):
     message: Annotated[str, Field(max_length=1024)] = ""
 
 
-class KafkaStreamStatus(Part):
+class InForce(StatusPart):
+    """The applications that use the newest form of the stream.
+
+    Attributes:
+        generation: the generation of the stream's spec that the numbers are about.
+        applications: how many of them use it; one that does not run takes it at its start, and counts.
+        of: how many applications have a subscription that asks for the stream.
+    """
+
+    generation: Annotated[int, Field(ge=0)]
+    applications: Annotated[int, Field(ge=0)]
+    of: Annotated[int, Field(ge=0)]
+
+
+class KafkaStreamStatus(StatusPart):
     """The observed state of the stream. Only the operator writes it, and only when something changes.
 
     Attributes:
@@ -175,13 +190,16 @@ class KafkaStreamStatus(Part):
         clusters: the clusters that are in the stream, or were removed from it and are still read.
         cluster_names: the ids of these clusters in one line, for `kubectl get`.
         subscribers: the subscriptions that read the stream, or ask for it.
-        conditions: `Ready`, `SafeToDecommission`, and the conditions of kstatus: `Reconciling` and `Stalled`.
+        in_force: the applications that use the newest form of the stream; absent in a status of an older version.
+        conditions: `Ready`, `InForce`, `Drained`, `SafeToDecommission`, and the conditions of kstatus: `Reconciling`
+            and `Stalled`.
     """
 
     observed_generation: Annotated[int, Field(ge=0)] = 0
     clusters: Annotated[tuple[ClusterStatus, ...], Field(max_length=4 * MAX_CLUSTERS)] = ()
     cluster_names: Annotated[str, Field(max_length=NAMES_CHARACTERS)] = ""
     subscribers: Annotated[tuple[SubscriberStatus, ...], Field(max_length=MAX_SUBSCRIBERS)] = ()
+    in_force: InForce | None = None
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = ()
 
 
@@ -191,6 +209,7 @@ COLUMNS = (
     {"name": "Clusters", "type": "string", "jsonPath": ".status.clusterNames"},
     {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status'},
     {"name": "Reason", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].reason'},
+    {"name": "In force", "type": "string", "jsonPath": '.status.conditions[?(@.type=="InForce")].status'},
     {
         "name": "Safe to decommission",
         "type": "string",
@@ -214,6 +233,14 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
             "renamedFrom is the cluster's own id: give the former one",
         ),
         ("self.topics.all(t, t != '.' && t != '..')", "`.` and `..` are not valid topic names"),
+    ),
+    "spec.clusters.items.topicIds": (
+        (
+            # The id is base64url of 16 bytes, so the last character has four bits of zero.
+            "self.all(topic, self[topic].matches('^[A-Za-z0-9_-]{21}[AQgw]$'))",
+            "a topic id is not one of Kafka's: write the 22 characters that `kafka-topics.sh --describe` prints as"
+            " TopicId",
+        ),
     ),
     "spec.clusters.items.properties": (
         (

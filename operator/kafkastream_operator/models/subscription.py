@@ -21,6 +21,7 @@ from kafkastream_operator.models.fields import (
     Regex,
     SecretName,
     Server,
+    StatusPart,
     StreamName,
     Text,
     Time,
@@ -114,7 +115,7 @@ class SubscriptionSpec(Part):
     orphan_retention: DurationText = "7d"
 
 
-class DrainingTopic(Part):
+class DrainingTopic(StatusPart):
     """A topic that is no longer desired, and stays in the document until it is drained.
 
     Attributes:
@@ -138,7 +139,7 @@ class DrainingTopic(Part):
     message: Annotated[str, Field(max_length=1024)] = ""
 
 
-class Rendered(Part):
+class Rendered(StatusPart):
     """The document that the operator last wrote.
 
     Attributes:
@@ -161,7 +162,7 @@ class Rendered(Part):
     restored_at: Moment | None = None
 
 
-class Rollout(Part):
+class Rollout(StatusPart):
     """The current roll-out, or the last one.
 
     Attributes:
@@ -189,7 +190,7 @@ class Rollout(Part):
     generation: Annotated[int, Field(ge=0)] = 0
 
 
-class LastFailure(Part):
+class LastFailure(StatusPart):
     """The last failure of the application, and how often it has failed in a row.
 
     Attributes:
@@ -209,7 +210,7 @@ class LastFailure(Part):
     driver: Annotated[str, Field(max_length=64)] = ""
 
 
-class Finished(Part):
+class Finished(StatusPart):
     """The end of the application's queries, from the last report of its driver, or from its driver's ended container.
 
     Attributes:
@@ -225,7 +226,7 @@ class Finished(Part):
     submission: Annotated[str, Field(max_length=128)] = ""
 
 
-class SubscriptionStatus(Part):
+class SubscriptionStatus(StatusPart):
     """The observed state of the subscription. Only the operator writes it, and only when something changes.
 
     Attributes:

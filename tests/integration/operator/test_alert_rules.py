@@ -170,6 +170,9 @@ CASES = {
         28,
         None,
     ),
+    "an internal topic that was lost": Case(
+        "KafkaStreamInternalTopicLost", {"subscription_internal_topic_lost": "0x2 1x30"}, 7, 9
+    ),
     "a document without a subscription": Case(
         "KafkaStreamDocumentLeftBehind",
         {"document_left_behind": "_x4 1x90"},
@@ -229,6 +232,7 @@ FIRING = {
     "KafkaStreamRolloutWithoutDriver": ("subscription_rollout_without_driver{%s}", 1),
     "KafkaStreamApplicationDown": ("subscription_application_down{%s}", 1),
     "KafkaStreamNeedsAPerson": ("subscription_stalled{%s}", 1),
+    "KafkaStreamInternalTopicLost": ("subscription_internal_topic_lost{%s}", 1),
 }
 """The series by which each alert on a subscription fires, and its value then."""
 CASES |= {

@@ -209,8 +209,8 @@ def test_the_runbooks_commands_find_application_and_driver(apache: Apache, opera
         "KIND": "sparkapplication.spark.apache.org",
         "DRIVER": "-l spark-role=driver,spark.operator/spark-app-name=app",
     }
-    # Without those that go on until Ctrl-C, and without comments behind the others.
-    once = r"^kubectl (-n NS (?:get|describe) (?!.*--watch).*?\b(?:KIND|DRIVER)\b.*?)(?: +#.*)?$"
+    # Without those that go on until Ctrl-C or show a driver's report, and without comments behind the others.
+    once = r"^kubectl (-n NS (?:get|describe) (?!.*--watch|.*annotations).*?\b(?:KIND|DRIVER)\b.*?)(?: +#.*)?$"
     found = re.findall(once, RUNBOOKS, re.MULTILINE)
     commands = {re.sub(r"\b(NS|APP|KIND|DRIVER)\b", lambda each: names[each[1]], each) for each in found}
     shown = {each: apache.kube.kubectl(*shlex.split(each)) for each in commands}

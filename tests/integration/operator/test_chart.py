@@ -19,7 +19,7 @@ from tests.integration.operator.stage import APPLICATIONS, Stage, cluster
 from tests.support.dashboard import FILE
 from tests.support.fixtures import kept_open
 from tests.support.go import executable
-from tests.support.kube import PODS, Api, ApiError, KubeCluster
+from tests.support.kube import PODS, Api, ApiError, KubeCluster, KubeError
 from tests.support.kube_programs import HELM, spark_operator_crds
 from tests.support.operator import CHART, CONFIG_MAPS, CRD_FOLDER, rendered
 from tests.support.places import ROOT
@@ -51,6 +51,7 @@ MATRIX = {
         "nodeSelector.pool=small",
         "tolerations[0].key=spot,tolerations[0].operator=Exists",
         "operator.workers=8,operator.leaseDuration=30s,operator.gather=5s",
+        "operator.logFormat=json,operator.logLevel=debug",
         "metrics.dashboard.create=true",
         "metrics.from[0].namespaceSelector.matchLabels.team=monitoring",
         "serviceAccount.create=false,serviceAccount.name=own",
@@ -64,11 +65,12 @@ def of_kind(objects: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 
 
 def rules_of(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rules of all Roles and ClusterRoles of the operator."""
+    """Return the rules of all Roles and ClusterRoles that are bound to the operator."""
+    bound = {each["roleRef"]["name"] for each in objects if each["kind"] in ("RoleBinding", "ClusterRoleBinding")}
     roles = [
         each
         for each in objects
-        if each["kind"] in ("Role", "ClusterRole") and each["metadata"]["name"] != REPORTER_ROLE
+        if each["kind"] in ("Role", "ClusterRole") and each["metadata"]["name"] in bound - {REPORTER_ROLE}
     ]
     return [rule for role in roles for rule in role["rules"]]
 
@@ -107,6 +109,7 @@ def test_a_real_api_server_takes_every_object(what: str, kube: KubeCluster, jobs
 MISTAKES = {
     "an unknown value": (["replica=3"], "additional properties 'replica' not allowed"),
     "a namespace that is none": (["namespaces={Jobs}"], "namespaces"),
+    "a log that nothing writes": (["operator.logFormat=yaml"], "logFormat"),
     "a duration without a unit": (["operator.gather=5x"], "gather"),
     "a Lease of less than a second": (["operator.leaseDuration=500ms"], "leaseDuration"),
     "no time for a restart": (["operator.confirm=0s"], "confirm"),
@@ -338,6 +341,49 @@ def test_the_operators_account_may_not_impersonate(installed: Installed) -> None
     kubeconfig = installed.kube.kubeconfig_of(installed.namespace, installed.name)
     answer = installed.kube.kubectl("auth", "can-i", "--list", "-n", installed.jobs, config=kubeconfig)
     assert not re.search("impersonate|escalate|bind|secrets|exec", answer), answer
+
+
+def may(installed: Installed, user: str, verb: str, kind: str, namespace: str, *, part: str = "") -> bool:
+    """Return what the API server answers when the administrator impersonates a user. A part is a subresource."""
+    what = (f"{kind}.kafkastream.dev", f"--subresource={part}", "--namespace", namespace)
+    command = ("auth", "can-i", verb, *what, "--as", user)
+    try:
+        return installed.kube.kubectl(*command).strip() == "yes"
+    except KubeError:
+        return False
+
+
+WRITES = ("create", "update", "patch", "delete")
+
+
+def test_viewers_and_editors_get_the_rights_of_their_roles(installed: Installed, tmp_path: Path) -> None:
+    kube, jobs = installed.kube, installed.jobs
+    for role in ("view", "edit", "admin"):
+        kube.kubectl("create", "rolebinding", role, "--clusterrole", role, "--user", role, "--namespace", jobs)
+    for kind in ("kafkastreams", "kafkastreamsubscriptions"):
+        # A controller aggregates the roles a moment after their creation.
+        wait_until(lambda kind=kind: may(installed, "admin", "patch", kind, jobs), "the roles")  # type: ignore[misc]
+        for role in ("view", "edit", "admin"):
+            assert all(may(installed, role, verb, kind, jobs) for verb in ("get", "list", "watch"))
+            assert {may(installed, role, verb, kind, jobs) for verb in WRITES} == {role != "view"}
+            assert not any(may(installed, role, verb, kind, jobs, part="status") for verb in WRITES)
+            assert not may(installed, role, "get", kind, installed.namespace)
+
+    file = tmp_path / "stream.yaml"
+    body = {"apiVersion": "kafkastream.dev/v1alpha1", "kind": "KafkaStream", "metadata": {"name": "by-hand"}}
+    file.write_text(yaml.safe_dump({**body, "spec": {"clusters": [cluster("east")]}}))
+    apply = ("apply", "--namespace", jobs, "-f", str(file), "--as")
+    with pytest.raises(KubeError, match="forbidden"):
+        kube.kubectl(*apply, "view")
+    kube.kubectl(*apply, "edit")
+    kube.kubectl("delete", "kst", "by-hand", "--namespace", jobs, "--as", "edit")
+
+
+def test_the_roles_of_people_can_be_left_out() -> None:
+    with_them, without = rendered("op", "jobs"), rendered("op", "jobs", "aggregateRoles.create=false")
+    people = [each for each in with_them if each not in without]
+    assert [each["metadata"]["name"].rpartition(".")[2] for each in people] == ["view", "edit"]
+    assert "aggregate-to" not in str(without)
 
 
 @pytest.fixture(scope="module")

@@ -68,6 +68,17 @@ def test_a_live_change_is_confirmed_without_a_restart(stage: Stage, driver: Json
     assert generation(stage) == before
 
 
+def test_a_report_for_another_subscription_confirms_nothing(stage: Stage, driver: Json) -> None:
+    # The driver went on with the document of a subscription that was deleted and applied again.
+    stage.stream("orders", cluster("east"), cluster("west"), cluster("north"))
+    stage.wait_document({"east/orders": "Active", "west/orders": "Active", "north/orders": "Active"})
+    stage.wait_condition("RolledOut", "RollingOut")
+    stage.report(driver, subscription="another")
+    stage.wait_condition("RolledOut", "NotConfirmed")
+    stage.report(driver, beat=2)
+    stage.wait_condition("RolledOut", "Confirmed")
+
+
 def test_kubectl_shows_readiness_by_the_drivers_report(
     stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator, tmp_path: Path
 ) -> None:

@@ -52,6 +52,9 @@ STREAM_MISTAKES: dict[str, tuple[list[dict[str, Any]], str]] = {
     "a misspelt start": ([cluster("e", startingOffsets="earlist")], "startingOffsets"),
     "a stop at the beginning": ([cluster("e", stoppingOffsets="earliest")], "stoppingOffsets"),
     "a topic with a space": ([cluster("e", "a b")], "topics"),
+    "a hexadecimal topic id": ([cluster("e", topicIds={"orders": "0f" * 16})], "prints as TopicId"),
+    "a topic id that is cut": ([cluster("e", topicIds={"orders": "4ceWFAj4RwuuDIWAvAiQC"})], "prints as TopicId"),
+    "a topic id with a wrong end": ([cluster("e", topicIds={"orders": "4ceWFAj4RwuuDIWAvAiQCB"})], "prints as TopicId"),
 }
 
 

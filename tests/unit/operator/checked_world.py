@@ -12,7 +12,7 @@ from typing import Any
 
 from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.application import ALIVE
-from kafkastream_operator.core.document import Document, Key, draining_in, entries
+from kafkastream_operator.core.document import Document, Key, active, draining_in, entries
 from kafkastream_operator.core.drain_evidence import Driver, TopicReport
 from kafkastream_operator.core.render import renames
 from kafkastream_operator.core.rollout.step import Timing
@@ -299,7 +299,7 @@ class CheckedWorld(World):
             raise BrokenPromiseError("a restart in a pause")
         if self.document is None or token != self.document.revision.token:
             raise BrokenPromiseError(f"a restart for {token}, which is not the newest")
-        if self.patched_at is not None and self.now - self.patched_at < timedelta(seconds=60):
+        if self.patched_at is not None and self.now - self.patched_at < self.timing.between_restarts:
             raise BrokenPromiseError(f"two restarts within {self.now - self.patched_at}")
         self.patched_at = self.now
 
@@ -388,6 +388,23 @@ class CheckedWorld(World):
                 left = set(_physical(read)) - named
                 if left and not (what == "in force" and name in self.anew and self.in_force is not self.last):
                     raise BrokenPromiseError(f"{name} is safe to decommission, and the document {what} has {left}")
+
+    def check_in_force(self) -> None:
+        """Check that the running driver has what the stream names, where the newest form of it is in force."""
+        runs = self.application is not None and self.application.life == "Running" and not self.forgotten
+        if not runs or self.in_force is None or self.driver is None or not self.driver.running:
+            return
+        catalog = self.catalog()
+        for name, status in self.stands.items():
+            content = catalog.streams[name].content
+            (found,) = [each for each in status.conditions if each.type == "InForce"]
+            current = found.observed_generation == self.generations.get(name, 0)
+            asked = status.in_force is not None and status.in_force.of > 0
+            if found.status != "True" or not current or not asked or content is None:
+                continue
+            there = {each: active(stream) for each, stream in self.in_force.streams.items() if each == name}
+            if missing := set(_physical({name: content})) - set(_physical(there)):
+                raise BrokenPromiseError(f"{name} is in force, and the driver has no {missing}")
 
     # -- the parts --------------------------------------------------------------------------------------------------
 

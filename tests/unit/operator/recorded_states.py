@@ -399,6 +399,12 @@ def shadowing() -> Json:
     return stream(world)
 
 
+def unsubscribed() -> Json:
+    """Return a stream that no subscription asks for."""
+    status = World().stream("orders", EAST).stream_status("orders", [])
+    return recorded("KafkaStream", status, status.observed_generation)
+
+
 STREAMS: dict[str, tuple[Callable[[], Json], str]] = {
     "at rest": (lambda: stream(running()), "Healthy"),
     "a change under way": (lambda: stream(changed()), "Progressing"),
@@ -412,5 +418,6 @@ STREAMS: dict[str, tuple[Callable[[], Json], str]] = {
     ),
     "streams that disagree": (lambda: stream(disagreeing()), "Degraded"),
     "a stream that shadows another": (shadowing, "Healthy"),
+    "a stream without subscriptions": (unsubscribed, "Healthy"),
 }
 """{state: the stream, and Argo CD's health of it}."""

@@ -110,7 +110,7 @@ def test_the_dashboard_shows_what_each_alert_is_about() -> None:
     alerted = {name for each in alerts().values() for name in re.findall(rf"{PREFIX}\w+", each["expr"])}
     # their ages and counts are
     shown_otherwise = ("drain_overdue", "reporting", "revision_rejected", "draining_topics")
-    shown_otherwise += ("rollout_without_driver", "application_down")
+    shown_otherwise += ("rollout_without_driver", "application_down", "internal_topic_lost")
     assert alerted - shown == {f"{PREFIX}subscription_{name}" for name in shown_otherwise}
 
 

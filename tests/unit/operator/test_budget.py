@@ -72,6 +72,7 @@ STATES: dict[str, tuple[SubscriptionStatus, Application | None, dict[str, Any]]]
     ),
     "is patched, and was stopped": (status("Patched", "NotRunning"), PATCHED, {}),
     "is patched, and needs another strategy": (status("Patched", "RestartRequired"), PATCHED, {}),
+    "is patched, and rejected since the strategy is Reload": (status("Patched", "Rejected"), PATCHED, {}),
     "is patched, and fails": (
         status("Patched", "RollingOut", failure=failure(20)),
         PATCHED,

@@ -14,6 +14,7 @@ from kopf._core.engines import peering
 from pydantic.alias_generators import to_camel
 
 from kafkastream_operator import __main__ as command
+from kafkastream_operator.handlers.logs import FORMATS, LEVELS
 from tests.support.places import ROOT
 
 REFUSED = {
@@ -27,6 +28,8 @@ REFUSED = {
     "--confirm 0s": "'0s' is too short; write 1s or more",
     "--confirm-live 999ms": "'999ms' is too short; write 1s or more",
     "--liveness 8080": "write it as http://0.0.0.0:8080/healthz",
+    "--log-format yaml": "choose from",
+    "--log-level loud": "choose from",
     "--metrics 8081": "write it as http://0.0.0.0:8081/metrics",
 }
 
@@ -53,6 +56,13 @@ def test_the_chart_refuses_the_durations_that_the_program_does(flag: str) -> Non
         except SystemExit:
             accepted = False
         assert accepted == bool(re.search(schema["definitions"][kind]["pattern"], duration)), duration
+
+
+@pytest.mark.parametrize(("flag", "choices"), [("log-format", FORMATS), ("log-level", LEVELS)])
+def test_the_chart_takes_the_words_that_the_program_does(flag: str, choices: tuple[str, ...]) -> None:
+    schema = json.loads((ROOT / "charts" / "kafkastream-operator" / "values.schema.json").read_text(encoding="utf-8"))
+    value = to_camel(flag.replace("-", "_"))
+    assert schema["properties"]["operator"]["properties"][value] == {"enum": ["", *choices]}
 
 
 @pytest.mark.parametrize(

@@ -189,10 +189,11 @@ def reconciled_after(kind: str) -> set[str]:
         operator._loop = asyncio.get_running_loop()
         operator.take(STREAMS, "ADDED", kafka_stream("orders", "e:9092"))
         if kind != "ADDED":
-            operator.take(STREAMS, "ADDED", kafka_stream("bills", "e:9092"))
+            servers = "e:9092" if kind == "MODIFIED" else "other:9092"
+            operator.take(STREAMS, "ADDED", kafka_stream("bills", servers))
         await asyncio.sleep(0)
         while operator.queue._waiting:
-            operator.queue._waiting.discard(await operator.queue._ready.get())
+            await operator.queue.next()
         operator.take(STREAMS, kind, kafka_stream("bills", "other:9092", version=2))
         await asyncio.sleep(0)
         seen.update(each.name for each in operator.queue._waiting if isinstance(each, Ref))

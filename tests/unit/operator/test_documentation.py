@@ -57,14 +57,17 @@ def reasons() -> set[str]:
     return calls("condition", 2) | calls("Held", 1) | calls("Refusal", 0) | set(get_args(Life)) | of_exit_codes
 
 
+_TEXTS = ast.JoinedStr | ast.Subscript | ast.Call | ast.Name | ast.Attribute
+
+
 def events() -> set[str]:
     """Return the reasons of all Events."""
-    written = calls("send_event", 3) | calls("_send_event_regularly", 2)
+    written = calls("send_event", 3)
     for file in (CODE / "core" / "conditions" / "events.py", CODE / "handlers" / "reconcile.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Tuple) and len(node.elts) == 2:
                 first, second = node.elts
-                if isinstance(first, ast.Constant) and isinstance(second, ast.JoinedStr | ast.Subscript | ast.Call):
+                if isinstance(first, ast.Constant) and isinstance(second, _TEXTS):
                     written |= set(words(first))
     return written
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from dynamic_kafka.metadata.kubernetes_names import METADATA_ROLE, ROLE_LABEL, STREAMS_ANNOTATION
+from kafkastream_operator.core.conditions.subscription import SUMMARY, with_conditions
+from kafkastream_operator.core.decide import decide, without_document, without_status
 from kafkastream_operator.core.drain_evidence import TopicReport
+from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers.apply_plan import NORMAL_EVENTS
 from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS
+from kafkastream_operator.models.conditions import condition
 from kafkastream_operator.models.subscription import SubscriptionStatus
 from tests.unit.operator.server import Operator, Server, Write, rest
 from tests.unit.operator.world import World, cluster, restarted, running
@@ -157,18 +162,27 @@ def test_a_subscription_of_a_newer_crd_is_invalid(server: Server, operator: Oper
     assert "hunter2" not in str(found_by_type)
 
 
-def test_wrong_annotations_repeat_their_event(server: Server, operator: Operator) -> None:
-    server.put(KUBEFLOW_APPLICATIONS, "app", {}, annotations={STREAMS_ANNOTATION: " "})
-    operator.reconcile(KUBEFLOW_APPLICATIONS, "app")
-    again = operator.reconcile(KUBEFLOW_APPLICATIONS, "app")
-    assert events(server) == [("SparkApplication", "app", "Warning", "InvalidAnnotation")]
-    assert again is not None
-    assert again < 3600
-    server.now += timedelta(seconds=again)
+def test_wrong_annotations_are_one_event_while_they_last(server: Server, operator: Operator) -> None:
+    wrong, right = {STREAMS_ANNOTATION: " "}, dict[str, str]()
+    for hours, given, count in ((0, wrong, 1), (5, wrong, 1), (0, right, 1), (0.5, wrong, 1), (0, right, 1)):
+        server.now += timedelta(hours=hours)
+        server.put(KUBEFLOW_APPLICATIONS, "app", {}, annotations=given)
+        assert operator.reconcile(KUBEFLOW_APPLICATIONS, "app") is None
+        assert events(server) == [("SparkApplication", "app", "Warning", "InvalidAnnotation")] * count
+    # An hour after they were corrected, they are a new mistake: the Event of the last one is forgotten.
+    server.now += timedelta(hours=1)
+    server.put(KUBEFLOW_APPLICATIONS, "app", {}, annotations=wrong)
     operator.reconcile(KUBEFLOW_APPLICATIONS, "app")
     assert len(events(server)) == 2
-    server.put(KUBEFLOW_APPLICATIONS, "app", {})
-    assert operator.reconcile(KUBEFLOW_APPLICATIONS, "app") is None
+
+
+def test_a_refused_subscription_of_annotations_is_one_event(server: Server, operator: Operator) -> None:
+    server.put(KUBEFLOW_APPLICATIONS, "app", {}, annotations={STREAMS_ANNOTATION: "orders"})
+    server.refuses = lambda write: 403 * (write.plural == SUBSCRIPTIONS.plural)
+    for _ in range(3):
+        with pytest.raises(ApiError):
+            operator.reconcile(KUBEFLOW_APPLICATIONS, "app")
+    assert events(server) == [("SparkApplication", "app", "Warning", "SubscriptionRefused")]
 
 
 REFUSALS = [
@@ -245,3 +259,30 @@ def test_a_refused_document_is_a_condition_and_one_event(server: Server, operato
     found_by_type = {each["type"]: each for each in found["status"]["conditions"]}
     assert (found_by_type["StreamsResolved"]["status"], found_by_type["Stalled"]["status"]) == ("True", "False")
     assert found["status"]["rendered"]["counter"] == 1
+
+
+def refused_status(world: World) -> SubscriptionStatus:
+    """Return the status after the API server has refused a newer one."""
+    return without_status(world.view(), "too large")
+
+
+def refused_document(world: World) -> SubscriptionStatus:
+    """Return the status after the API server has refused a newer document."""
+    return without_document(world.view(), decide(world.view()), "exceeded quota")
+
+
+def unreadable_spec(world: World) -> SubscriptionStatus:
+    """Return the status of a subscription whose newer spec cannot be read."""
+    found = (condition("StreamsResolved", False, "InvalidSubscription", "unknown field"),)
+    return with_conditions(world.status, found, generation=world.generation, now=stamp(world.now))
+
+
+@pytest.mark.parametrize("after", [refused_status, refused_document, unreadable_spec])
+def test_a_condition_that_is_behind_keeps_its_generation(after: Callable[[World], SubscriptionStatus]) -> None:
+    """A wait for such a condition ends only when it is about the newest spec."""
+    world = running().changes(updateStrategy="Restart")
+    behind = {"RolledOut", "Mounted", "Reporting", "Drained", "ApplicationFound", "Finished", "ClusterNeverReached"}
+    found = after(world)
+    assert found.observed_generation == 2
+    generations = {each.type: each.observed_generation for each in found.conditions}
+    assert generations == dict.fromkeys(behind, 1) | dict.fromkeys(("StreamsResolved", *SUMMARY), 2)

@@ -131,7 +131,7 @@ def test_every_sample_has_the_labels_that_are_described(world: Scraped) -> None:
 def test_a_fleet_at_rest_has_few_series_per_object(world: Scraped) -> None:
     """Ten thousand streams are scraped at a time: docs/operator-metrics.md states these figures."""
     found = [name.partition("_")[0] for name, labels in world.scrape() if ("namespace", NAMESPACE) in labels]
-    assert (found.count("stream"), found.count("subscription")) == (4, 37)
+    assert (found.count("stream"), found.count("subscription")) == (4, 38)
 
 
 def test_at_rest_a_stream_and_its_subscription_are_in_force(world: Scraped) -> None:
@@ -341,10 +341,15 @@ def test_a_roll_out_may_be_without_a_driver(world: Scraped, state: str, without:
     assert world.value("subscription_rollout_without_driver") == without
 
 
-def test_each_failure_of_the_application_is_counted(world: Scraped) -> None:
-    policy = {"type": "Always", "onFailureRetryInterval": 5}
+def tries_again(world: Scraped, **submission: int) -> None:
+    """Give the application a policy by which Spark's operator tries again after a failure."""
+    policy = {"type": "Always", "onFailureRetryInterval": 5, **submission}
     spec = world.server.objects[Ref(KUBEFLOW_APPLICATIONS, NAMESPACE, "app")]["spec"]
     world.server.put(KUBEFLOW_APPLICATIONS, "app", {**spec, "restartPolicy": policy})
+
+
+def test_each_failure_of_the_application_is_counted(world: Scraped) -> None:
+    tries_again(world)
     world.works()
     for count in (1, 2):
         for state in ("FAILING", "FAILING", "PENDING_RERUN", "SUBMITTED", "RUNNING"):
@@ -356,13 +361,48 @@ def test_each_failure_of_the_application_is_counted(world: Scraped) -> None:
             assert world.value("subscription_ready") == running
             assert world.value("subscription_failures_total") == count
             assert (world.value("subscription_stalled"), world.value("subscription_rollout_without_driver")) == (0, 0)
-    policy |= {"onSubmissionFailureRetryInterval": 5}
-    world.server.put(KUBEFLOW_APPLICATIONS, "app", {**spec, "restartPolicy": policy})
+    tries_again(world, onSubmissionFailureRetryInterval=5)
     for count in (3, 4):
         status = {"applicationState": {"state": "SUBMISSION_FAILED"}, "submissionID": f"s{count}"}
         world.server._status(KUBEFLOW_APPLICATIONS, status)
         world.works()
         assert world.value("subscription_failures_total") == count
+
+
+def test_a_failure_counts_once_though_a_later_write_fails(world: Scraped) -> None:
+    # Given a restart whose patch meets another writer's, again and again
+    tries_again(world)
+    world.server.refuses = lambda write: 409 if write.plural == "sparkapplications" else 0
+    world.server.subscription(updateStrategy="Restart")
+    world.server.stream(cluster("east"), cluster("west"))
+    with pytest.raises(ApiError):
+        world.works()
+
+    # When the application fails, and the status with the failure is refused once, then the failure counts already
+    refused = ["kafkastreamsubscriptions", "sparkapplications", "sparkapplications"]
+    world.server.refuses = lambda write: 409 if write.plural == refused[0] else 0
+    status = {"applicationState": {"state": "FAILING"}, "submissionID": "s1"}
+    world.server._status(KUBEFLOW_APPLICATIONS, status)
+    for sent in (0, 1, 1):
+        world.sees()
+        with pytest.raises(ApiError):
+            world.work(Ref(SUBSCRIPTIONS, NAMESPACE, "app"))
+        assert world.value("subscription_failures_total") == 1
+        assert reasons(world).count("ApplicationFailed") == sent
+        assert "Restarting" not in reasons(world)
+        del refused[0]
+
+    # And neither it nor its Event is repeated when the patch succeeds
+    world.server.refuses = lambda write: 0
+    world.works()
+    world.work(Ref(SUBSCRIPTIONS, NAMESPACE, "app"))
+    assert world.value("subscription_failures_total") == world.value("subscription_restarts_total") == 1
+    assert reasons(world).count("ApplicationFailed") == reasons(world).count("Restarting") == 1
+
+
+def reasons(world: Scraped) -> list[str]:
+    """Return the reasons of all Events."""
+    return [each["reason"] for each in world.server.events]
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,16 @@ import pytest
 
 from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers import queue as queue_module
-from kafkastream_operator.handlers.queue import WorkQueue
+from kafkastream_operator.handlers.queue import PASSED, WorkQueue
 
 
 def run(
     work: Callable[[str], float | None], story: Callable[[WorkQueue[str]], Awaitable[None]], workers: int = 2
 ) -> None:
-    """Run a queue while the story lasts."""
+    """Run a queue while the story lasts. Keys in capitals come later."""
 
     async def both() -> None:
-        queue: WorkQueue[str] = WorkQueue(work, workers)
+        queue: WorkQueue[str] = WorkQueue(work, workers, comes_later=str.isupper)
         task = asyncio.create_task(queue.run())
         try:
             await asyncio.wait_for(story(queue), 30)
@@ -169,3 +169,66 @@ def test_the_earlier_of_two_times_counts() -> None:
         await work.until(1)
 
     run(work, story)
+
+
+def test_keys_that_come_later_wait_for_others_but_not_for_ever() -> None:
+    work = Work()
+    work.gate.clear()
+
+    async def story(queue: WorkQueue[str]) -> None:
+        queue.add("first")
+        await work.until(1)
+        for each in ("A", "B", *map(str, range(2 * PASSED))):
+            queue.add(each)
+        work.gate.set()
+        await work.until(2 * PASSED + 3)
+
+    run(work, story, workers=1)
+    assert [work.done.index(each) for each in ("A", "B")] == [PASSED, 2 * PASSED + 1]
+
+
+def test_as_many_keys_are_worked_on_at_once_as_there_are_workers() -> None:
+    workers = 40  # more than asyncio's own threads
+    barrier = threading.Barrier(workers)
+
+    class Together(Work):
+        def __call__(self, key: str) -> float | None:
+            barrier.wait(30)
+            return super().__call__(key)
+
+    work = Together()
+
+    async def story(queue: WorkQueue[str]) -> None:
+        for each in range(workers):
+            queue.add(str(each))
+        await work.until(workers)
+
+    run(work, story, workers=workers)
+    assert not barrier.broken
+
+
+def test_the_work_that_has_begun_is_done_when_a_queue_ends() -> None:
+    """Another operator may write as soon as it gets the Lease."""
+    done: list[str] = []
+
+    class Slow(Work):
+        def __call__(self, key: str) -> float | None:
+            super().__call__(key)
+            done.append(key)
+            return None
+
+    work = Slow()
+    work.gate.clear()
+
+    async def story() -> None:
+        queue: WorkQueue[str] = WorkQueue(work)
+        task = asyncio.create_task(queue.run())
+        queue.add("a")
+        await work.until(1)
+        task.cancel()
+        await asyncio.sleep(0)
+        work.gate.set()
+        await asyncio.gather(task, return_exceptions=True)
+        assert done == ["a"]
+
+    asyncio.run(story())

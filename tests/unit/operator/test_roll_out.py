@@ -172,6 +172,20 @@ def test_reload_never_restarts() -> None:
     assert world.condition("RolledOut") == ("True", "Confirmed")
 
 
+@pytest.mark.parametrize("field", ["subscription", "pod"])
+def test_a_report_of_another_confirms_nothing(field: str) -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("east"), cluster("west")).settle().driver_reports()
+    assert world.driver is not None and world.driver.report is not None
+    own = world.driver
+    world.driver = replace(own, report=replace(world.driver.report, **{field: "another"}))
+    world.settle()
+    assert world.condition("RolledOut") == ("False", "RollingOut")
+    world.driver = own
+    world.settle()
+    assert world.condition("RolledOut") == ("True", "Confirmed")
+
+
 def test_a_rejected_revision_is_reported_and_never_forced() -> None:
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("east"), cluster("west")).settle()

@@ -15,10 +15,11 @@ from kafkastream_operator.models.fields import Servers
 
 WORDS = {
     "spec.clusters[].properties{}": "the value of a Kafka property",
+    "spec.clusters[].topicIds{}": "a CEL rule checks its form",
     "spec.streams.pattern": "a regular expression",
     "spec.pause.reason": "a note for people",
 }
-"""Strings of specs that may be any text up to their length."""
+"""Strings of specs whose schema takes any text up to their length."""
 
 OPEN = {
     "kafkastreams.yaml": {"spec.clusters[].startingOffsets", "spec.clusters[].stoppingOffsets"},

@@ -58,7 +58,7 @@ def test_a_successor_is_reconciled_when_its_turn_comes(how: str) -> None:
             operator.take(SUBSCRIPTIONS, "ADDED", subscription(name, "1", app))
         await asyncio.sleep(0)
         while operator.queue._waiting:
-            operator.queue._waiting.discard(await operator.queue._ready.get())
+            await operator.queue.next()
         leaving = subscription("former", "2", {"applicationRef": {"name": "app"}})
         leaving["metadata"]["deletionTimestamp"] = DELETED
         operator.take(SUBSCRIPTIONS, how, leaving)

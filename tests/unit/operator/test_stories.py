@@ -129,6 +129,7 @@ def play(story: Iterable[Happening], *, made: bool = False) -> CheckedWorld:
         getattr(world, what)(*arguments)
         if what == "streams_looked_at":
             world.check_safe()
+            world.check_in_force()
     return world
 
 
@@ -172,7 +173,8 @@ def ends_well(world: CheckedWorld) -> None:
     if world.rendered() != {"west/x": "Active"}:
         raise BrokenPromiseError(f"it does not end well: {world.rendered()}")
     stream = {each.type: each.status for each in world.stands["a"].conditions}
-    if stream != {"Ready": "True", "Reconciling": "False", "Stalled": "False", "SafeToDecommission": "True"}:
+    good = dict.fromkeys(("Ready", "InForce", "Drained", "SafeToDecommission"), "True")
+    if stream != {**good, "Reconciling": "False", "Stalled": "False"}:
         raise BrokenPromiseError(f"the stream does not end well: {world.stands['a'].conditions}")
 
 

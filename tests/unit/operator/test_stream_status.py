@@ -213,7 +213,7 @@ def test_a_shared_cluster_is_safe_for_neither_stream(stream: str) -> None:
 def kstatus(world: World, before: KafkaStreamStatus | None = None) -> dict[str, tuple[str, str]]:
     """Return status and reason of the conditions that GitOps tools read."""
     found = status_of(world, before).conditions
-    return {each.type: (each.status, each.reason) for each in found if each.type != "SafeToDecommission"}
+    return {each.type: (each.status, each.reason) for each in found if each.type in SETTLED}
 
 
 SETTLED = {"Ready": ("True", "Valid"), "Reconciling": ("False", "Settled"), "Stalled": ("False", "Settled")}
@@ -387,3 +387,108 @@ def test_a_column_names_as_many_clusters_as_fit(ids: list[str], line: str) -> No
     catalog = make_catalog({"orders": {"clusters": [cluster(each) for each in ids]}}, [])
     found = stream_status("orders", catalog, [], KafkaStreamStatus(), generation=1, now="2026-11-01T00:00:00Z")
     assert found.cluster_names == line
+
+
+def in_force(world: World, life: Life = "Running", **reader: Any) -> tuple[str, str, tuple[int, int, int]]:
+    """Return status and message of `InForce`, and the numbers of `status.inForce`."""
+    status = world.stream_status("orders", [world.reader(life, **reader)], generation=2)
+    (found,) = [each for each in status.conditions if each.type == "InForce"]
+    assert status.in_force is not None
+    assert found.observed_generation == status.in_force.generation == 2
+    return found.status, found.message, (2, status.in_force.applications, status.in_force.of)
+
+
+ALL, NONE = (2, 1, 1), (2, 0, 1)
+
+
+@pytest.mark.parametrize("strategy", ["Reload", "Restart"])
+def test_a_change_is_in_force_once_the_driver_shows_it(strategy: str) -> None:
+    world = running(updateStrategy=strategy)
+    assert in_force(world) == ("True", "in 1 of 1 application", ALL)
+    world.stream("orders", cluster("east"), cluster("west"))  # the operator has not looked at the subscription yet
+    assert in_force(world)[1].startswith("in 0 of 1 application; not in app (its document is older)")
+    world.settle()
+    assert in_force(world)[1].startswith("in 0 of 1 application; not in app (revision 2 is not in force yet)")
+    if strategy == "Restart":
+        world.driver_starts(reports=False).settle()
+        assert in_force(world)[1].startswith("in 0 of 1 application; not in app (its driver has yet to report)")
+    world.driver_reports().settle()
+    assert in_force(world) == ("True", "in 1 of 1 application", ALL)
+
+
+def test_a_first_document_is_in_force_when_the_driver_reports() -> None:
+    world = World().stream("orders", cluster("east")).application_is("Starting").settle()
+    assert world.condition("RolledOut") == ("True", "Adopted")
+    assert in_force(world, "Starting")[0] == "False"
+    world.driver_starts(reports=False).settle()
+    assert in_force(world)[0] == "False"
+    world.driver_reports().settle()
+    assert in_force(world)[0] == "True"
+
+
+@pytest.mark.parametrize("life", ["Suspended", "Completed", "Absent"])
+def test_an_application_that_does_not_run_counts(life: Life) -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("east"), cluster("west"))
+    assert in_force(world, life)[::2] == ("False", NONE)  # its document is not written yet
+    world.settle()
+    assert in_force(world, life)[::2] == ("True", ALL)
+
+
+@pytest.mark.parametrize("life", ["Failing", "Failed"])
+def test_a_change_is_not_in_force_where_an_application_failed(life: Life) -> None:
+    world = running()
+    assert in_force(world, life)[:2] == (
+        "False", "in 0 of 1 application; not in app (it has failed). For the remedy: kubectl describe kss"
+    )  # fmt: skip
+
+
+def test_a_driver_without_the_mount_has_nothing_in_force() -> None:
+    world = running(updateStrategy="Reload")
+    assert world.driver is not None
+    world.driver = replace(world.driver, mounted=False)
+    assert "app (its driver lacks a mount)" in in_force(world.settle())[1]
+
+
+def test_a_document_that_nobody_can_read_is_not_in_force() -> None:
+    assert in_force(running(), unknown=True)[::2] == ("False", NONE)
+
+
+def test_a_manifest_from_elsewhere_is_not_in_force() -> None:
+    world = World().stream("orders", cluster("east")).settle().application_is("Starting", token="other/57").settle()
+    assert world.status.rollout is not None and world.status.rollout.phase == "Confirmed"
+    assert in_force(world, "Starting")[0] == "False"
+
+
+def test_a_reader_that_leaves_the_stream_does_not_count() -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("other", cluster("west"))
+    assert in_force(world, asks=False)[::2] == ("True", ALL)  # it reads the stream until its document changes
+    world.changes(streams={"ids": ["other"]}).settle()
+    assert world.rendered()["east/orders"] == "Draining"
+    assert in_force(world, asks=False) == ("Unknown", "no subscription asks for the stream", (2, 0, 0))
+
+
+def test_an_invalid_stream_is_in_force_nowhere() -> None:
+    world = running()
+    world.stream("orders", cluster("west", startingOffsets="sometimes")).settle()
+    status, message, numbers = in_force(world)
+    assert (status, numbers) == ("False", NONE)
+    assert "startingOffsets" in message
+
+
+def test_a_stream_is_drained_before_it_is_safe() -> None:
+    world, before = east_let_go(updateStrategy="Reload")
+    found = {each.type: (each.status, each.message) for each in before.conditions}
+    assert found["Drained"] == ("False", "waiting for app: SafeToDecommission says for what")
+    later = {each.type: each.status for each in status_of(world, before).conditions}
+    assert (later["Drained"], later["SafeToDecommission"]) == ("True", "False")
+
+
+def test_a_status_of_a_newer_operator_stays_readable() -> None:
+    """Otherwise it counts as lost, and what the last one has shown is forgotten."""
+    world = running()
+    for model, found in ((KafkaStreamStatus, status_of(world)), (SubscriptionStatus, world.status)):
+        newer = found.model_dump(by_alias=True, mode="json")
+        newer["fleet"] = newer["conditions"][0]["fleet"] = {"of": "a later version"}
+        assert model.model_validate(newer) == found

@@ -12,7 +12,7 @@ from kafkastream_operator.core.rollout.budget import Restart, Rules, StreamKey, 
 from kafkastream_operator.models.stream import KafkaStreamStatus, RolloutRules
 from tests.unit.operator.checked_world import BrokenPromiseError, CheckedWorld, OverError
 from tests.unit.operator.test_stories import a_story
-from tests.unit.operator.world import World, cluster, running, safe_to_decommission
+from tests.unit.operator.world import World, cluster, revision_of, running, safe_to_decommission
 
 LIMIT = 2
 
@@ -161,6 +161,17 @@ def test_a_restart_is_in_flight_until_its_driver_reports() -> None:
     assert silent.driver is not None
     silent.driver = replace(silent.driver, silent_s=121)  # it is taken for one that never reports
     assert found.rest().reasons == "Confirmed Confirmed RollingOut RollingOut Queued"
+
+
+def test_a_rejection_under_another_strategy_frees_its_place() -> None:
+    found = wave().change("west")
+    world = found.worlds["app0"]
+    assert world.driver is not None and world.driver.report is not None
+    report = replace(world.driver.report, rejected=(revision_of(world).token, "west is another cluster"))
+    world.driver = replace(world.driver, report=report)
+    world.changes(updateStrategy="Reload")
+    assert found.rest().reasons == "Rejected RollingOut RollingOut Queued Queued"
+    assert world.status.rollout is not None and world.status.rollout.phase == "Patched"
 
 
 def test_a_driver_that_fails_before_its_report_pauses_the_others() -> None:

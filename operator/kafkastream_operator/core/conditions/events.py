@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from dynamic_kafka.metadata.kubernetes_names import config_map_name
 from dynamic_kafka.wording import first_few
-from kafkastream_operator.core.application import Patch
+from kafkastream_operator.core.application import SHOULD_RUN, Patch
 from kafkastream_operator.core.conditions.subscription import SUMMARY, TRANSIENT
 from kafkastream_operator.core.contest import Contest
 from kafkastream_operator.core.document import Document, Key
@@ -115,7 +115,16 @@ def new_problems(view: View, conditions: Iterable[Condition]) -> Events:
             and (each.type in EVENT_TYPES or each.reason in EVENT_REASONS)
         ):
             found.append((each.reason, each.message))
+    if _waits_in_vain(now) and not _waits_in_vain(before):
+        found.append(("RolloutWithoutDriver", f"the application has no driver: {now['RolledOut'].message}"))
     return tuple(found)
+
+
+def _waits_in_vain(conditions: Mapping[str, Condition]) -> bool:
+    """Return whether a roll-out waits for a driver that does not run, although it should."""
+    reasons = {each.type: each.reason for each in conditions.values()}
+    waits = "RolledOut" in conditions and conditions["RolledOut"].status == "Unknown"
+    return waits and reasons.get("Reporting") == "NoDriver" and reasons.get("ApplicationFound") in SHOULD_RUN
 
 
 def _new_failure(view: View) -> list[tuple[str, str]]:

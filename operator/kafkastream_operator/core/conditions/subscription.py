@@ -185,12 +185,15 @@ def status_refused(why: str) -> tuple[Condition, ...]:
 def with_conditions(
     before: SubscriptionStatus, found: tuple[Condition, ...], *, generation: int, now: str
 ) -> SubscriptionStatus:
-    """Return the status with these conditions and their summary; everything else stays as it was."""
-    new = with_summary(found)
+    """Return the status with these conditions and their summary; everything else stays as it was.
+
+    The other conditions are about the spec of before, and keep its generation.
+    """
+    new = settled(with_summary(found), before.conditions, generation=generation, now=now)
     types = {each.type for each in new}
     others = [each for each in before.conditions if each.type not in types]
-    done = settled((*others, *new), before.conditions, generation=generation, now=now)
-    return before.model_copy(update={"observed_generation": generation, "conditions": done})
+    conditions = tuple(sorted((*others, *new), key=lambda each: each.type))
+    return before.model_copy(update={"observed_generation": generation, "conditions": conditions})
 
 
 def with_summary(found: tuple[Condition, ...], *, awaited: str = "") -> tuple[Condition, ...]:

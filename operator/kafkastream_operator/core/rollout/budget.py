@@ -20,7 +20,7 @@ from kafkastream_operator.core.timestamps import parse
 from kafkastream_operator.models.stream import RolloutRules
 from kafkastream_operator.models.subscription import Rollout, SubscriptionStatus
 
-OVER = frozenset({"", "NotRunning", "Paused", "RestartRequired", EXIT_CODES[TOPIC_INTEGRITY].reason})
+OVER = frozenset({"", "NotRunning", "Paused", "Rejected", "RestartRequired", EXIT_CODES[TOPIC_INTEGRITY].reason})
 """Reasons of `RolledOut` with which a patch is not waited for: no driver starts by itself, or one has started. Or a
 person has paused the subscription, or has to correct it ("": the condition is gone), which may take days."""
 WAITING = frozenset({"RollingOut", "Reverted", "Queued", "RolloutPaused"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.application import Application
-from kafkastream_operator.core.drain_evidence import Driver
+from kafkastream_operator.core.drain_evidence import Driver, own_report
 from kafkastream_operator.core.rollout.step import Wanted
 from kafkastream_operator.models.subscription import Rollout, Strategy
 
@@ -22,6 +22,7 @@ def is_in_force(
 
     A report does not always count:
 
+    - It has to name this pod and this subscription.
     - It names no Secrets: a driver may use a revision while it waits for a cluster whose Secret is not mounted.
     - It shows no restart. Under `Restart`, a driver may take up a revision live while its patch is lost, or not made
       yet. There, only the report of a driver that was submitted since then counts, or of one that was promised to take
@@ -41,8 +42,8 @@ def is_in_force(
     )
     report_counts = (strategy != "Restart" or promised or submitted_since) and not (wanted.secrets and lacks_secrets)
     token_counts = submitted_since or not restarting
-    applied = driver.report.applied if driver.report is not None and driver.report.pod == driver.uid else None
-    shown = [Revision.parse(driver.token) if token_counts else None, applied if report_counts else None]
+    report = own_report(driver, wanted.subscription) if report_counts else None
+    shown = [Revision.parse(driver.token) if token_counts else None, report.applied if report is not None else None]
     return any(each is not None and each.is_at_least(wanted.revision) for each in shown)
 
 
