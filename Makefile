@@ -9,6 +9,12 @@ export PYTHON
 WORKERS ?= 2
 SIDE_BY_SIDE := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
+# Only for what runs: an environment is built with the extension all the same.
+ifneq ($(filter-out python,$(READER)),)
+$(error READER is python, or not given)
+endif
+WITH_READER := $(if $(READER),DYNAMIC_KAFKA_NATIVE=no)
+
 DEMO_ARGS := $(if $(STRATEGY),--strategy $(STRATEGY)) $(if $(SEED),--seed $(SEED)) $(if $(DURATION),--duration $(DURATION)) $(if $(KEEP),--keep) $(ARGS)
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
@@ -38,8 +44,8 @@ kube-programs:
 	@.ci/prerequisites --go
 	@$(PYTHON) -m tests.support.kube_programs
 
-test: setup-all lint ## Run everything that passes or fails (TESTS='files', ARGS='options of pytest', WORKERS=)
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(or $(TESTS),tests/integration tests/unit) $(ARGS)
+test: setup-all lint ## Run everything that passes or fails (TESTS='files', ARGS='options of pytest', WORKERS=, READER=python)
+	$(WITH_READER) $(BIN)/python -m pytest $(SIDE_BY_SIDE) $(or $(TESTS),tests/integration tests/unit) $(ARGS)
 
 lint: setup ## Run ruff, mypy --strict, and the checks of layers and English
 	$(BIN)/ruff check .
@@ -64,8 +70,8 @@ cluster-up: setup-kube ## Start a Kubernetes to look around in: kind where Docke
 cluster-down: setup ## Stop that Kubernetes
 	@$(BIN)/python -m tests.support.kube down
 
-demo: setup-kube ## Migrate a stream between real clusters by kubectl apply, under kills (STRATEGY=restart, SEED=, DURATION=, KEEP=1)
-	@cd examples && PYTHONPATH=.. exec ../$(BIN)/python -m demo $(DEMO_ARGS)
+demo: setup-kube ## Migrate a stream between real clusters by kubectl apply, under kills (STRATEGY=restart, SEED=, DURATION=, KEEP=1, READER=python)
+	@cd examples && $(WITH_READER) PYTHONPATH=.. exec ../$(BIN)/python -m demo $(DEMO_ARGS)
 
 e2e: setup ## Migrate and break things in pods, on a node of our own, as root (ARGS='options of pytest')
 	@PYTHONPATH=examples $(BIN)/python -m tests.e2e $(ARGS)
@@ -82,10 +88,10 @@ produce: ## Write records to one of them (TO=east, west or host:port, TEXT='one 
 bench: setup setup-spark42 ## Measure reading against Spark's own source, planning and memory (ARGS='reader --only raw_100B', ARGS=--record)
 	$(BIN)/python -m tests.bench $(ARGS)
 
-dist: ## Build the wheel and the sdist into dist/ (PROJECT_URL=)
-	@.ci/venv .venv requirements/dev.lock
-	@.ci/dist dist
-	@$(BIN)/twine check --strict dist/dynamic_kafka-*
+dist: ## Build the wheels and the sdist into dist/, in a small environment of its own (PROJECT_URL=)
+	@.ci/venv .venv-dist requirements/dist.lock
+	@.ci/dist dist .venv-dist
+	@.venv-dist/bin/twine check --strict dist/dynamic_kafka-*
 
 images: ## Build both images for tests, without a registry, and print their archives
 	@.ci/venv .venv requirements/dev.lock
@@ -102,11 +108,12 @@ lock: ## Pin all dependencies anew, within the bounds of pyproject.toml (UPGRADE
 	grep -Ev '^(pyspark|py4j)==' requirements/dev.lock | grep -E '^[a-z]' | sed 's/ *\\$$//' > build/constraints.txt
 	$(UV_COMPILE) pyproject.toml requirements/spark42.in --extra spark -c build/constraints.txt \
 		-o requirements/spark42.lock
+	$(UV_COMPILE) requirements/dist.in -c build/constraints.txt -o requirements/dist.lock
 	$(UV_COMPILE) pyproject.toml --extra operator -c build/constraints.txt -o requirements/operator.lock
 	$(UV_COMPILE) pyproject.toml --extra spark-image -c build/constraints.txt -o requirements/spark-image.lock
 
 clean: ## Remove the environments, build/ and dist/ (the user's cache stays)
-	rm -rf .venv .venv-spark42 build dist
+	rm -rf .venv .venv-spark42 .venv-dist build dist
 
 crds: setup ## Generate the chart's CRDs and docs/crds.md from the models
 	@$(BIN)/python -m kafkastream_operator.models.crd charts/kafkastream-operator/definitions

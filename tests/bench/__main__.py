@@ -1,7 +1,8 @@
 """`python -m tests.bench [names]`: run benchmarks, print a table each, and write build/bench/<name>.json.
 
-Only `reader` passes or fails, by its ratios, since all other figures depend on the machine. Each result names the
-machine and its load before the run. Sizes that do not depend on the machine have unit tests (`test_document_size.py`).
+Only `reader` passes or fails, by its ratios and a worker's memory, since all other figures depend on the machine. Each
+result names the machine and its load before the run. Sizes that do not depend on the machine have unit tests
+(`test_document_size.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ EVERY_TIME = (READER, "planning-curve", "planner-memory")
 
 
 def main(arguments: list[str]) -> int:
-    """Run the named benchmarks one after another, and return 1 if the reader's ratios have fallen."""
+    """Run the named benchmarks one after another, and return 1 if the reader's figures have fallen."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="name", help=f"{READER}, {', '.join(BENCHES)}; not given: all")
     parser.add_argument("--only", nargs="+", choices=NAMES, metavar="CASE", help=f"of {READER}: {', '.join(NAMES)}")

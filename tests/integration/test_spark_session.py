@@ -7,6 +7,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from dynamic_kafka.executor import native
+from tests.support.native import readers
 from tests.support.spark import class_archive
 
 
@@ -20,6 +22,13 @@ def test_workers_run_this_python_and_import_the_source(spark: SparkSession) -> N
     found = spark.sparkContext.parallelize([1]).map(lambda _: where()).collect()
 
     assert found == [(sys.executable, "dynamic_kafka")]
+
+
+def test_workers_have_the_reader_of_this_process(spark: SparkSession) -> None:
+    """Also with `make test READER=python`."""
+    has = spark.sparkContext.parallelize([1]).map(lambda _: native.load() != "DYNAMIC_KAFKA_NATIVE=no").collect()
+
+    assert has == ["native" in readers()]
 
 
 def test_the_session_listens_on_loopback_only(spark: SparkSession) -> None:

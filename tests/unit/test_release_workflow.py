@@ -79,6 +79,24 @@ def test_the_images_are_tested_as_root() -> None:
     assert all(each.startswith("as_root ") for each in commands)
 
 
+def test_each_platform_of_the_images_has_a_native_wheel() -> None:
+    """The images and the index get the wheels of all machines. A slow build ends as an error, not as a longer wait."""
+    machines = {"linux/amd64": "x86_64", "linux/arm64": "aarch64"}
+    [build] = [run for run in RUNS if "buildx build" in run]
+    [platforms] = re.findall(r"--platform (\S+) --sbom", build)
+    makers = {
+        name: job for name, job in JOBS.items() if any("make dist" in each.get("run", "") for each in job["steps"])
+    }
+    assert set(re.findall(r"manylinux_2_34_(\w+)\.whl", TEXT)) == {machines[each] for each in platforms.split(",")}
+    assert set(JOBS["images"]["needs"]) == set(makers)
+    for name in ("images", "publish"):
+        [taken] = [step["with"] for step in JOBS[name]["steps"] if "download-artifact" in step.get("uses", "")]
+        assert taken == {"pattern": "dist*", "path": "dist", "merge-multiple": True}
+    for job in makers.values():
+        [limit] = [step.get("timeout-minutes") for step in job["steps"] if "make dist" in step.get("run", "")]
+        assert limit == 3
+
+
 def test_an_image_starts_before_it_is_pushed() -> None:
     [build] = [run for run in RUNS if "buildx build" in run]
     assert 0 < build.find("--load\n") < build.find("docker run ") < build.find("--push")

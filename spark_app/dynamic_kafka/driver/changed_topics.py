@@ -117,7 +117,7 @@ def recorded_verdicts(state: StateLocation | None, query: str) -> Iterator[None]
     except TopicIntegrityError as error:
         try:
             for change in changes_of(error):
-                if state is not None and query:
+                if state is not None:
                     save_change(state, query, "verdict", change)
         except DynamicKafkaError as failure:
             log.warning("the verdict about topic integrity is not recorded: %s", failure)
@@ -134,7 +134,7 @@ def refuse_standing(
     """Refuse a start after a verdict that no user has accepted. Wrong verdicts are withdrawn.
 
     Args:
-        documents: the last document of each source of the query.
+        documents: the last document of each source of the query; an initial one before the first.
         metadata: returns those in force; called only if there is a verdict.
 
     Raises:
@@ -163,7 +163,7 @@ def standing_verdicts(
     A verdict is wrong if the topic is there with its id, since ids never come back. Only that a topic is missing, or
     that it has not the id that metadata pin, is worth asking the brokers.
     """
-    verdicts = list(saved_changes(state, document.query, "verdict").values()) if state and document.query else []
+    verdicts = list(saved_changes(state, document.query, "verdict").values()) if state is not None else []
     if state is None or not verdicts:
         return [], []
     subscription = metadata()

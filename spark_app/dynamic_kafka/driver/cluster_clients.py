@@ -62,11 +62,17 @@ def request_of(
     earliest: bool = False,
     describe: bool = True,
     high: frozenset[str] = frozenset(),
+    idle: bool = False,
 ) -> ObservationRequest:
     """Return the request to a subscribed cluster: its topics, or their assigned partitions."""
     assigned = options.single.assign if options.single else None
-    topics = tuple(sorted(subscription.clusters[cluster].topics))
-    return ObservationRequest(topics, assigned, earliest=earliest, describe=describe, high=high)
+    named = subscription.clusters[cluster]
+    # Every plan checks these topics. The end of a query by stop records cannot be taken back.
+    checked = options.topic_integrity_check or named.topic_ids or options.record_evaluator is not None
+    topics = tuple(sorted(named.topics))
+    return ObservationRequest(
+        topics, assigned, earliest=earliest, describe=describe, high=high, idle=idle and not checked
+    )
 
 
 def observe_all(

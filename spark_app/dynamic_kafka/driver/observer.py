@@ -274,8 +274,8 @@ class Observer:
         if describe_now:
             self._described_at[cluster] = (now, sequence)
         # First offsets are fetched when a cluster is opened; later, executors notice records that have expired.
-        opens = cluster not in self._opened
-        return request_of(self.options, subscription, cluster, earliest=opens, describe=describe_now)
+        opens, idle = cluster not in self._opened, self.status.lag.get(cluster) == 0
+        return request_of(self.options, subscription, cluster, earliest=opens, describe=describe_now, idle=idle)
 
     def _wait(
         self,

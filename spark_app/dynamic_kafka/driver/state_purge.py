@@ -10,6 +10,7 @@ continues. A file is kept for `KEPT_S` in any case, since a user may restore a c
 - An acceptance: once a newer one is about the same cluster or split, or progress shows that it was used or is without
   use. Older ones of the same cluster or split go first: an old one must not come into force again.
 - A verdict about a topic's integrity, its acceptance or its withdrawal: once the query holds no topic with the old id.
+  One of a first start: once any query has started here. Another first start would ask the brokers.
 - Reports of executors: once the batch is not the last one.
 """
 
@@ -24,7 +25,7 @@ from typing import Any
 from dynamic_kafka.driver.state_store import StateLocation, number_of
 from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.executor.state_folder import StateFile
-from dynamic_kafka.executor.verdicts import FOLDER, Kind, saved_changes
+from dynamic_kafka.executor.verdicts import FIRST_START, FOLDER, Kind, saved_changes
 from dynamic_kafka.planning.amendments import Amendments
 from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.identity import saved_identity
@@ -73,6 +74,9 @@ class _Purge:
         self._delete("accepted", self._used_acceptances())
         last = {fingerprint(self._document), self._document.previous}
         self._delete(FOLDER, self._void_changes())
+        self._delete(FOLDER, self._old(self._state.list_folder(f"{FIRST_START}/{FOLDER}")), query=FIRST_START)
+        # Files of checks whose process was killed before it deleted them.
+        self._delete("seen", self._old(self._state.list_folder(f"{self._document.query}/seen")))
         batches = [name for name in self._state.list_folders(f"{self._document.query}/seen") if name not in last]
         # A folder of which nothing is old is not counted: it would keep the others from their turn.
         listed = (
@@ -83,9 +87,9 @@ class _Purge:
             self._delete(folder, names)
         return self._deleted
 
-    def _delete(self, folder: str, names: Iterable[str]) -> None:
+    def _delete(self, folder: str, names: Iterable[str], query: str = "") -> None:
         for name in list(names)[:MOST]:
-            self._state.delete(f"{self._document.query}/{folder}/{name}")
+            self._state.delete(f"{query or self._document.query}/{folder}/{name}")
             self._deleted += 1
 
     def _old(self, files: Iterable[StateFile]) -> list[str]:

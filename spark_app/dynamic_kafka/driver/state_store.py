@@ -15,8 +15,8 @@ Files of one query, in `<stateLocation>/<query>`:
     seen/<batch>/<kind>-<mark>.<driver>.json
 
 `state` binds the folder to the query's offset documents. `drivers` has the drivers that have started on the checkpoint,
-`found` the amendments and stop records that each of them obeys. `seen` has reports of executors. The tools' records are
-`<stateLocation>/audit/<time>-<tool>.json`.
+`found` the amendments and stop records that each of them obeys. `seen` has reports of executors, `integrity` verdicts
+about topics (`executor.verdicts`). The tools' records are `<stateLocation>/audit/<time>-<tool>.json`.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ class PlanStatus:
         for cluster, progress in sorted(document.clusters.items()):
             clusters[cluster] = {
                 "splits": sum(len(topic.next) for topic in progress.topics.values()),
-                "finished": sum(topic.finished(p) for topic in progress.topics.values() for p in topic.next),
+                "finished": sum(topic.finished_count() for topic in progress.topics.values()),
                 "lag": self.lag.get(cluster),
             }
             if cluster in self.stalled:

@@ -21,7 +21,7 @@ class Wanted(NamedTuple):
     Attributes:
         position, end: the offsets of the range that are still wanted.
         last_epoch: the last leader epoch of its records; -1 if any will do.
-        rows, size: the room in the batch: records, and bytes of keys and values.
+        rows, size: the room in the batch: records, and bytes of keys, values, and headers where these are wanted.
         mean_size: mean bytes of the records so far; a guess for the first batch.
         headers: whether headers are needed, for a column or for the user's code.
     """
@@ -53,7 +53,8 @@ class Fetched(NamedTuple):
     Attributes:
         first: offset of the first record at or behind the wanted position; None without one.
         position: the next offset.
-        rows, size: the records that `take` would return now, and the bytes of their keys and values.
+        rows, size: the records that `take` would return now, and their bytes as `Wanted` counts them. The same for
+            each reader, but for headers that cannot be shown: only the native one counts them.
         notice: the message behind these records; None if it is a record, or if there is none.
     """
 

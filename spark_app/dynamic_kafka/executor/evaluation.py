@@ -7,6 +7,7 @@ not wait for the first batch. Executors load it once per Python process.
 from __future__ import annotations
 
 import functools
+import inspect
 import pickle
 import sys
 from collections.abc import Mapping
@@ -137,6 +138,7 @@ def _load(
     name = evaluator.name if evaluator is not None else ""
     mask = getattr(found, "end_of_stream_mask", None)
     is_end = None if mask is not None else getattr(found, "is_end_of_stream", found)
+    _check_argument(is_end if mask is None else mask, EVALUATOR, name)
     if deserializer is None:
         return Evaluator(name, "", is_end, mask, None, values.load() if values is not None else None)
     if mask is not None:
@@ -146,7 +148,9 @@ def _load(
             " end_of_stream_mask"
         )
     made = _made(deserializer, given, DESERIALIZER)
-    return Evaluator(name, deserializer.name, is_end, None, getattr(made, "deserialize", made))
+    deserialize = getattr(made, "deserialize", made)
+    _check_argument(deserialize, DESERIALIZER, deserializer.name)
+    return Evaluator(name, deserializer.name, is_end, None, deserialize)
 
 
 def _made(code: UserCode, options: NamedOptions, what: str) -> Any:
@@ -161,6 +165,19 @@ def _made(code: UserCode, options: NamedOptions, what: str) -> Any:
     except Exception as error:
         text = "it is called with the options as its one argument, a mapping"
         raise OptionError(f"{what} {name} cannot be made: {error_text(error)}; {text}") from None
+
+
+def _check_argument(call: Any, what: str, name: str) -> None:
+    """Check that a user's code takes one argument. Otherwise the first record would fail, hours later."""
+    try:
+        signature = inspect.signature(call)
+    except (TypeError, ValueError):
+        return  # None, or code in C without a signature
+    try:
+        signature.bind(None)
+    except TypeError as error:
+        argument = "a batch of rows" if getattr(call, "__name__", "") == "end_of_stream_mask" else "a record"
+        raise OptionError(f"{what} {name} is called with {argument} as its one argument: {error}") from None
 
 
 def _check_kind(found: object, what: str, name: str) -> None:

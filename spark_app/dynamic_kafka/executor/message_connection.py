@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import methodcaller
 from typing import Any
 
@@ -95,6 +95,7 @@ class MessageConnection(ConsumerConnection):
         self._arrived: list[Message] = []  # behind a notice
         self._taken: list[Message] = []
         self._size = 0
+        self._unreadable: set[int] = set()
 
     def assign(self, split: Split, offset: int, epoch: int) -> None:
         """Begin to read at an offset. All records from there on arrive anew."""
@@ -103,7 +104,7 @@ class MessageConnection(ConsumerConnection):
 
     def unassign(self) -> None:
         """Stop reading."""
-        self._arrived, self._taken, self._size = [], [], 0
+        self._arrived, self._taken, self._size, self._unreadable = [], [], 0, set()
         super().unassign()
 
     def fetch(self, wanted: Wanted, timeout_s: float) -> Fetched:
@@ -128,13 +129,14 @@ class MessageConnection(ConsumerConnection):
                 break  # all others are behind the range, too
             accepted.append(message)
         self._taken.extend(accepted)
-        self._size += sum(map(len, accepted))
+        self._size += sum(self._bytes(message, wanted) for message in accepted)
         return Fetched(first, position, len(self._taken), self._size, notice)
 
     def take(self, split: Split, stream: str) -> MessageRows:
         """Return the records that fetches have added since the last call."""
-        taken, self._taken, self._size = self._taken, [], 0
-        return MessageRows(taken, split, stream)
+        rows = MessageRows(self._taken, split, stream, self._unreadable)
+        self._taken, self._size, self._unreadable = [], 0, set()
+        return rows
 
     def skip(self, timeout_s: float) -> Notice | None:
         """Wait for one message and drop it."""
@@ -154,17 +156,35 @@ class MessageConnection(ConsumerConnection):
         if first.error() is not None:
             return [first]
         # Large first messages lower the number at once, before the mean size is known.
-        mean_size = max(wanted.mean_size, len(first))
+        mean_size = max(wanted.mean_size, self._bytes(first, wanted))
         more = min(wanted.rows, wanted.end - wanted.position, int(wanted.size / mean_size) + 1) - 1
         return [first, *self.consumer.consume(more, 0)] if more > 0 else [first]
 
+    def _bytes(self, message: Message, wanted: Wanted) -> int:
+        """Return the bytes of a record; a message's own length is that of its value alone.
+
+        Headers count where they are wanted. Those with a key that is not UTF-8 do not: the client cannot show them.
+        """
+        size = len(message) + len(message.key() or b"")
+        if not wanted.headers:
+            return size
+        try:
+            headers = _headers(message, self._unreadable)
+        except UnreadableHeadersError:
+            return size
+        return size + sum(len(key.encode()) + len(value or b"") for key, value in headers)
+
 
 class MessageRows:
-    """Messages of one split as rows."""
+    """Messages of one split as rows.
 
-    def __init__(self, messages: Sequence[Message], split: Split, stream: str) -> None:
+    Args:
+        unreadable: offsets of records whose headers cannot be read again, since the client has reported that.
+    """
+
+    def __init__(self, messages: Sequence[Message], split: Split, stream: str, unreadable: Iterable[int] = ()) -> None:
         self._messages, self._split, self._stream = messages, split, stream
-        self._unreadable: set[int] = set()
+        self._unreadable = set(unreadable)
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -181,7 +201,7 @@ class MessageRows:
         """Return the record at an index, with its headers or without any."""
         message, split = self._messages[at], self._split
         kind, stamp = message.timestamp()
-        own = self._headers(at) if headers else ()
+        own = _headers(message, self._unreadable) if headers else ()
         return Record(
             message.key(),
             message.value(),
@@ -219,29 +239,34 @@ class MessageRows:
 
     def _shown_headers(self, at: int) -> list[dict[str, object]] | None:
         try:
+            found = _headers(self._messages[at], self._unreadable)
             # Spark's source shows null for a record without headers, not an empty list.
-            return [{"key": key, "value": value} for key, value in self._headers(at)] or None
+            return [{"key": key, "value": value} for key, value in found] or None
         except UnreadableHeadersError as error:
             raise unreadable_headers(self._split, self.offset(at)) from error
 
-    def _headers(self, at: int) -> Headers:
-        """Return the headers of the record at an index.
 
-        A key that is not UTF-8 leaves a hole in the client's list, which crashes the process when it is read. The
-        client reports it once, by a Python error that it leaves set; a garbage collection within the call drops it.
-        """
-        if at not in self._unreadable:
-            with _COLLECTOR:
-                is_enabled = gc.isenabled()
-                gc.disable()
-                try:
-                    return tuple(_CLIENTS_HEADERS(self._messages[at]) or ())
-                except (SystemError, UnicodeDecodeError):
-                    self._unreadable.add(at)
-                finally:
-                    if is_enabled:
-                        gc.enable()
-        raise UnreadableHeadersError
+def _headers(message: Message, unreadable: set[int]) -> Headers:
+    """Return the headers of a record.
+
+    A key that is not UTF-8 leaves a hole in the client's list, which crashes the process when it is read. The client
+    reports it once, by a Python error that it leaves set; a garbage collection within the call drops it.
+
+    Args:
+        unreadable: offsets of the records that the client has reported; a new one is added.
+    """
+    if message.offset() not in unreadable:
+        with _COLLECTOR:
+            is_enabled = gc.isenabled()
+            gc.disable()
+            try:
+                return tuple(_CLIENTS_HEADERS(message) or ())
+            except (SystemError, UnicodeDecodeError):
+                unreadable.add(message.offset() or 0)
+            finally:
+                if is_enabled:
+                    gc.enable()
+    raise UnreadableHeadersError
 
 
 def unreadable_headers(split: Split, offset: int | None) -> OptionError:

@@ -1,7 +1,7 @@
 """Read one range of one split: Kafka in, Arrow batches out.
 
-Runs on executors, once in each Spark task: the classes of `spark` call `read_range`. The interface is small (`ReadTask`
-in, `RecordBatch`es out), so that another engine can replace this one. `_RangeReader.fetched` is the main loop:
+Runs on executors, once for each range of a Spark task: the classes of `spark` call `read_range`. The interface is small
+(`ReadTask` in, `RecordBatch`es out), so that another engine can replace it. `_RangeReader.fetched` is the main loop:
 
 - Records: the `Connection` collects those of the range and keeps them until a batch is full, `handle` acts on errors.
 - Start: `assign` sets the position; with a leader epoch it needs a seek, which the client may refuse for a while.
@@ -45,7 +45,7 @@ from dynamic_kafka.wording import tool_command
 MAX_ROWS = 10_000
 """Rows of one Arrow batch; Spark's own default."""
 MAX_BYTES = 8 << 20
-"""Bytes of keys and values that end an Arrow batch before it has `MAX_ROWS`: large records must not fill the memory."""
+"""Bytes of records that end an Arrow batch before it has `MAX_ROWS`: large records must not fill the memory."""
 FIRST_FETCH = 64
 """Records to fetch while their mean size is unknown."""
 POLL_S = 0.5

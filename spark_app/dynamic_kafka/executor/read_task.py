@@ -18,7 +18,7 @@ from dynamic_kafka.planning.splits import Split, SplitRange
 
 log = logging.getLogger(__name__)
 _shared: set[tuple[str, str]] = set()
-"""The locations and queries of which this process has found the driver's files."""
+"""The locations and queries of which this process has found the driver's files, and in which it can write."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,13 @@ class BatchReports:
                     f"stateLocation: executors must write {folder.uri}/{self.query}/seen, but the driver's files are"
                     " not in that folder on this host: name a folder that the driver and all executors share"
                 )
+            try:
+                folder.check_writable(self.query)
+            except OptionError as error:
+                raise OptionError(
+                    f"stateLocation: executors must be able to write {folder.uri}/{self.query}/seen, since they report"
+                    f" there what only they see: {error}. Give executors the same rights there as the driver"
+                ) from error
             _shared.add((self.location, self.query))
         return folder
 

@@ -242,7 +242,7 @@ class StateFolder:
             yield
         except OSError as error:
             text = f"stateLocation: {self.uri}/{path} cannot be {done}: {error}"
-            if isinstance(error, _PERMANENT):
+            if isinstance(error, _PERMANENT) or "AWS Error ACCESS_DENIED" in str(error):
                 raise OptionError(f"{text}; name a folder that this user may read and write") from error
             raise DynamicKafkaError(f"{text}; check that the file system is available, and start again") from error
 

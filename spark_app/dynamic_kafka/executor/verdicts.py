@@ -3,6 +3,9 @@
 Driver, executors and tools. `<query>/integrity` has a file for each, named by its content: the same verdict is the same
 file, whoever writes it. A verdict ends every later start until a user has accepted the change (`planning.integrity`).
 One that was wrong is withdrawn. If the topic changes later in the same way, the same verdict is recorded again.
+
+A query has no id before its first document. The verdict of such a start, about a topic that metadata pin, is in
+`first-start/integrity`. It counts for all first starts at this `stateLocation`: an id belongs to one topic.
 """
 
 from __future__ import annotations
@@ -15,16 +18,21 @@ from dynamic_kafka.executor.state_folder import StateFolder
 from dynamic_kafka.planning.integrity import TopicChange
 
 FOLDER = "integrity"
+FIRST_START = "first-start"
+"""The folder in place of a query's, before its first document."""
 Kind = Literal["verdict", "accepted", "withdrawn"]
 
 
 def save_change(state: StateFolder, query: str, kind: Kind, change: TopicChange) -> str:
     """Make a verdict, its acceptance or its withdrawal durable, and return its path.
 
+    Args:
+        query: empty before the query's first document; so in all functions here.
+
     Raises:
         OptionError, DynamicKafkaError: as `StateFolder`.
     """
-    path = f"{query}/{FOLDER}/{name_of(kind, change)}"
+    path = f"{_folder(query)}/{name_of(kind, change)}"
     state.write(path, change.to_wire())
     return path
 
@@ -36,7 +44,7 @@ def saved_changes(state: StateFolder, query: str, kind: Kind) -> dict[str, Topic
         OffsetDocumentError: a file is damaged.
         OptionError, DynamicKafkaError: as `StateFolder`.
     """
-    folder, found = f"{query}/{FOLDER}", {}
+    folder, found = _folder(query), {}
     names = [file.name for file in state.list_folder(folder) if file.name.startswith(f"{kind}-")]
     for name, wire in state.read_folder(folder, names).items() if names else ():
         with state.explain_damage(f"{folder}/{name}"):
@@ -47,7 +55,11 @@ def saved_changes(state: StateFolder, query: str, kind: Kind) -> dict[str, Topic
 def withdraw_verdict(state: StateFolder, query: str, change: TopicChange) -> None:
     """Take a verdict back that was wrong, and record that. It accepts nothing. Raises as `StateFolder`."""
     save_change(state, query, "withdrawn", change)
-    state.delete(f"{query}/{FOLDER}/{name_of('verdict', change)}")
+    state.delete(f"{_folder(query)}/{name_of('verdict', change)}")
+
+
+def _folder(query: str) -> str:
+    return f"{query or FIRST_START}/{FOLDER}"
 
 
 def name_of(kind: Kind, change: TopicChange) -> str:

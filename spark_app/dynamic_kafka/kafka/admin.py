@@ -31,6 +31,7 @@ from dynamic_kafka.kafka.errors import (
 )
 from dynamic_kafka.kafka.groups import Commits, GroupClient
 from dynamic_kafka.kafka.retries import PAUSE_S, retry_while_transient
+from dynamic_kafka.metadata.names import address_of
 from dynamic_kafka.metadata.topic_ids import NO_TOPIC_ID
 from dynamic_kafka.planning.questions import EpochCheck
 from dynamic_kafka.planning.starting import OffsetQuery
@@ -61,16 +62,19 @@ class ClusterAdmin:
         self._last_problem: ConnectionProblem | None = None
         self.config = config
         self._groups: dict[str, GroupClient] = {}
+        self._refused: set[str] = set()
         self._epoch_ends: dict[tuple[tuple[str, int], tuple[str | None, int, int]], int | None] = {}
         self._client = self._make_client()
 
-    def kafka_id(self, topic: str) -> str | None:
+    def kafka_id(self, topic: str, instead: str | None = None) -> str | None:
         """Return Kafka's own `cluster.id`, or None if the brokers report none.
 
         Args:
             topic: the request for the id needs a topic. It need not exist and is not created. A topic with few
                 partitions makes the answer small.
+            instead: a name in its place, unless the brokers have refused that: they log each refusal.
         """
+        asked = topic if instead is None or instead in self._refused else instead
         # Avoid `describe_cluster`: an answer without brokers, as from a broker that is starting and still fenced, fails
         # an assertion in librdkafka, which ends the whole process.
         deadline = time.monotonic() + self.deadline_s
@@ -79,7 +83,7 @@ class ClusterAdmin:
         while True:
             left_s = max(0.1, deadline - time.monotonic())
             try:
-                described = retry_while_transient(partial(self._metadata, topic), left_s if renewed else left_s / 2)
+                described = retry_while_transient(partial(self._metadata, asked), left_s if renewed else left_s / 2)
             except Exception as raised:
                 translated = self._translated("describe the cluster", raised)
                 if renewed or not isinstance(translated, ClusterUnreachableError):
@@ -95,6 +99,9 @@ class ClusterAdmin:
             time.sleep(PAUSE_S)
         self._client.poll(0)  # serve the errors from before this answer, which explain no later failure
         self._last_problem = None
+        for name, found in described.topics.items():
+            if found.error is not None and found.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                self._refused.add(name)
         return described.cluster_id or None
 
     def describe_topics(self, topics: Iterable[str]) -> tuple[dict[str, tuple[str | None, list[int]]], frozenset[str]]:
@@ -167,7 +174,7 @@ class ClusterAdmin:
         # A cluster of one broker answers again over a new connection.
         for broker in (others or list(listed.brokers.values()))[:CONFIRMING_BROKERS]:
             # A new client asks the broker that it is given, whatever others that one lists.
-            config = {**self.config, "bootstrap.servers": _address(broker.host, broker.port)}
+            config = {**self.config, "bootstrap.servers": address_of(broker.host, broker.port)}
             admin = ClusterAdmin(self.cluster, config, read_committed=False, deadline_s=self.deadline_s)
             try:
                 absent -= admin.list_topics()
@@ -281,11 +288,6 @@ class ClusterAdmin:
         # "All brokers are down" explains less than the error before it.
         if error.code() != KafkaError._ALL_BROKERS_DOWN or self._last_problem is None:
             self._last_problem = ConnectionProblem.of(error)
-
-
-def _address(host: str | None, port: int | None) -> str:
-    """Return the address of a broker as a client's property."""
-    return f"[{host}]:{port}" if ":" in (host or "") else f"{host}:{port}"
 
 
 def id_of(topic: TopicDescription) -> str | None:

@@ -26,6 +26,12 @@ LATEST = OffsetQuery("latest")
 EARLIEST = OffsetQuery("earliest")
 ANY_TOPIC = "__consumer_offsets"
 """The topic in the request for the cluster's id when no topic is wanted."""
+NO_TOPIC = "dynamic-kafka-no-topic"
+"""The topic in that request, which need not exist, when all wanted topics are large: it makes the answer small."""
+FEW_PARTITIONS = 50
+"""The most partitions of a topic that is not large."""
+RECHECK_S = 10.0
+"""The longest time in seconds between two checks of the topics' ids, even if nothing has changed."""
 UNKNOWN_RETRIES = 10
 """How often topics are described again, with pauses, when the cluster no longer has one that it described."""
 
@@ -39,6 +45,8 @@ class ObservationRequest:
         earliest: whether to list the earliest offsets too.
         describe: whether to look for new topics and partitions, instead of using the last description.
         high: topics whose high watermarks are listed too, under `read_committed`.
+        idle: whether the plan reads nothing of this cluster unless an end has moved. Then the ids of the topics are
+            checked again only if one has, or after `RECHECK_S`.
     """
 
     topics: tuple[str, ...]
@@ -46,6 +54,13 @@ class ObservationRequest:
     earliest: bool = False
     describe: bool = True
     high: frozenset[str] = frozenset()
+    idle: bool = False
+
+
+Described = dict[str, tuple[str | None, list[int]]]
+"""The id and the partitions of each topic."""
+Offsets = dict[tuple[str, int], tuple[int, int | None]]
+"""An offset and its leader epoch by (topic, partition)."""
 
 
 class ClusterProbe:
@@ -59,8 +74,9 @@ class ClusterProbe:
         self.cluster = cluster
         self._make_admin = make_admin
         self._admin: ClusterAdmin | None = None
-        self._described: tuple[str | None, dict[str, tuple[str | None, list[int]]], frozenset[str]] | None = None
+        self._described: tuple[str | None, Described, frozenset[str]] | None = None
         self._described_for: tuple[str, ...] | None = None
+        self._checked: tuple[float, Described, Offsets, Offsets] | None = None
         self._jobs: queue.SimpleQueue[tuple[Callable[[ClusterAdmin], Any], Future[Any]] | None] = queue.SimpleQueue()
         self._observing: Future[ClusterObservation] | None = None
         threading.Thread(target=self._work, name=f"dynamic-kafka-probe-{cluster}", daemon=True).start()
@@ -128,7 +144,9 @@ class ClusterProbe:
         # Ask for the cluster's id each time: another cluster may answer at the same address, with offsets of its own.
         known = self._described[1] if self._described is not None else {}
         topics = [name for name in request.topics if name in known] or request.topics or (ANY_TOPIC,)
-        kafka_id = admin.kafka_id(min(topics, key=lambda name: len(known[name][1]) if name in known else 0))
+        sizes = {name: len(known[name][1]) if name in known else 0 for name in topics}
+        smallest = min(sizes, key=lambda name: sizes[name])
+        kafka_id = admin.kafka_id(smallest, NO_TOPIC if sizes[smallest] > FEW_PARTITIONS else None)
         due = request.describe or self._described is None or self._described_for != request.topics
         if due or (self._described and self._described[0] != kafka_id):
             self._described = None  # if the next call fails, the next observation has to describe again
@@ -149,7 +167,10 @@ class ClusterProbe:
         # List high watermarks after ends, so that they cover a transaction that was open then.
         watched = [key for key in keys if key[0] in request.high] if admin.read_committed else []
         high = admin.offsets(dict.fromkeys(watched, LATEST), uncommitted=True) if watched else {}
-        self._check_same_topics(admin, described)
+        if not (request.idle and not earliest and self._is_checked(described, latest, high)):
+            now = time.monotonic()
+            self._check_same_topics(admin, described)
+            self._checked = (now, described, latest, high)
         return ClusterObservation(
             kafka_id=kafka_id,
             missing=missing,
@@ -165,7 +186,15 @@ class ClusterProbe:
             },
         )
 
-    def _check_same_topics(self, admin: ClusterAdmin, described: Mapping[str, tuple[str | None, list[int]]]) -> None:
+    def _is_checked(self, described: Described, latest: Offsets, high: Offsets) -> bool:
+        """Return whether the very same answers were checked a short time ago."""
+        if self._checked is None:
+            return False
+        at, *checked = self._checked
+        is_recent = time.monotonic() - at < RECHECK_S
+        return is_recent and checked[0] is described and checked[1:] == [latest, high]
+
+    def _check_same_topics(self, admin: ClusterAdmin, described: Described) -> None:
         # Offsets carry no topic id. They belong to the described topics only if those exist unchanged afterwards.
         now, _ = admin.describe_topics(described)
         for name, (topic_id, _) in described.items():

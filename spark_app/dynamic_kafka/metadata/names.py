@@ -53,6 +53,11 @@ def check_servers(value: str) -> str:
     return ",".join(servers)
 
 
+def address_of(host: str | None, port: int | None) -> str:
+    """Return the address of a broker in the form of a server."""
+    return f"[{host}]:{port}" if ":" in (host or "") else f"{host}:{port}"
+
+
 def check_folder(value: str) -> str:
     """Check the name of a secret folder: no path, and not only dots."""
     if not is_plain_name(value):

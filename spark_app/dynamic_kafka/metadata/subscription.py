@@ -124,11 +124,11 @@ def _joined_clusters(streams: Mapping[str, KafkaStream]) -> tuple[dict[str, Subs
     conflicts: list[Conflict] = []
     for name, found in entries.items():
         entry, metadata = found[0]
-        cluster, agreed = _first(entry.stream, metadata), True
+        union, agreed = _Union(entry.stream, metadata), True
         for entry, metadata in found[1:]:
-            agreed = agreed and not differing_fields(cluster, metadata)
-            cluster = _joined(cluster, entry.stream, metadata)
-        clusters[name] = cluster
+            agreed = agreed and not differing_fields(union, metadata)
+            union.add(entry.stream, metadata)
+        clusters[name] = union.cluster([metadata for _, metadata in found])
         # Many streams may share a cluster, so their entries are compared in pairs only where some of them disagree.
         if not agreed:
             conflicts += _cluster_conflicts(name, found)
@@ -173,42 +173,54 @@ def _content(cluster: SubscribedCluster) -> dict[str, Any]:
     return {**content, "topic_ids": topic_ids} if topic_ids else content
 
 
-def _first(stream_id: str, metadata: ClusterMetadata) -> SubscribedCluster:
-    return SubscribedCluster(
-        topics=dict.fromkeys(metadata.topics, stream_id),
-        properties=metadata.properties,
-        starting_offsets=metadata.starting_offsets,
-        stopping_offsets=metadata.stopping_offsets,
-        renamed_from=metadata.renamed_from,
-        secret_folder=metadata.secret_folder,
-        state=metadata.state,
-        draining=metadata.draining,
-        topic_ids=metadata.topic_ids,
-    )
+class _Union:
+    """The union of one cluster's entries, as it grows. Many streams may share a cluster, so none of them is copied."""
+
+    def __init__(self, stream_id: str, metadata: ClusterMetadata) -> None:
+        self.topics: dict[str, str] = dict.fromkeys(metadata.topics, stream_id)
+        self.properties = metadata.properties
+        self.starting_offsets, self.stopping_offsets = metadata.starting_offsets, metadata.stopping_offsets
+        self.renamed_from, self.secret_folder = metadata.renamed_from, metadata.secret_folder
+        self.state: ClusterState = metadata.state
+        self.draining = set(metadata.draining)
+        self.topic_ids = dict(metadata.topic_ids)
+
+    def add(self, stream_id: str, metadata: ClusterMetadata) -> None:
+        """Add the entry of the next stream."""
+        starting = _merged(self.starting_offsets, metadata.starting_offsets)
+        stopping = _merged(self.stopping_offsets, metadata.stopping_offsets)
+        if "Draining" in (self.state, metadata.state):
+            deciding = metadata if self.state == "Draining" else self
+            starting, stopping = deciding.starting_offsets, deciding.stopping_offsets
+        self.starting_offsets, self.stopping_offsets = starting, stopping
+        for topic, pin in metadata.topic_ids.items():
+            # The pin of a stream that drains the topic gives way: it was written when the topic was another one.
+            if topic not in self.topic_ids or topic in self.draining:
+                self.topic_ids[topic] = pin
+        self.draining -= set(metadata.topics) - metadata.draining
+        self.draining |= {topic for topic in metadata.draining if topic not in self.topics}
+        for topic in metadata.topics:
+            self.topics.setdefault(topic, stream_id)
+        if metadata.state != "Draining":
+            self.state = "Active"
+
+    def cluster(self, entries: Sequence[ClusterMetadata]) -> SubscribedCluster:
+        """Return the union of all these entries, with the topics of the last one first."""
+        order = dict.fromkeys(topic for each in reversed(entries) for topic in each.topics)
+        return SubscribedCluster(
+            topics={topic: self.topics[topic] for topic in order},
+            properties=self.properties,
+            starting_offsets=self.starting_offsets,
+            stopping_offsets=self.stopping_offsets,
+            renamed_from=self.renamed_from,
+            secret_folder=self.secret_folder,
+            state=self.state,
+            draining=frozenset(self.draining),
+            topic_ids=self.topic_ids,
+        )
 
 
-def _joined(cluster: SubscribedCluster, stream_id: str, metadata: ClusterMetadata) -> SubscribedCluster:
-    starting = _merged(cluster.starting_offsets, metadata.starting_offsets)
-    stopping = _merged(cluster.stopping_offsets, metadata.stopping_offsets)
-    if "Draining" in (cluster.state, metadata.state):
-        deciding = metadata if cluster.state == "Draining" else cluster
-        starting, stopping = deciding.starting_offsets, deciding.stopping_offsets
-    # The pin of a stream that drains the topic gives way: it was written when the topic was another one, perhaps.
-    decided = {topic: pin for topic, pin in cluster.topic_ids.items() if topic not in cluster.draining}
-    return replace(
-        cluster,
-        topics={**dict.fromkeys(metadata.topics, stream_id), **cluster.topics},
-        starting_offsets=starting,
-        stopping_offsets=stopping,
-        state="Draining" if cluster.state == metadata.state == "Draining" else "Active",
-        draining=(cluster.draining - set(metadata.topics))
-        | (metadata.draining - cluster.topics.keys())
-        | (cluster.draining & metadata.draining),
-        topic_ids={**cluster.topic_ids, **metadata.topic_ids, **decided},
-    )
-
-
-def differing_fields(one: ClusterMetadata | SubscribedCluster, other: ClusterMetadata) -> list[str]:
+def differing_fields(one: ClusterMetadata | _Union, other: ClusterMetadata) -> list[str]:
     """Return the fields in which two streams' entries of one cluster disagree, as a document calls them."""
     fields: list[str] = []
     mine, theirs = dict(one.properties), dict(other.properties)

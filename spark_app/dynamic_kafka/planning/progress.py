@@ -53,6 +53,10 @@ class TopicProgress:
             return True
         return partition in ended and following >= ended[partition]
 
+    def finished_count(self) -> int:
+        """Return the number of finished partitions. Most topics have no end at all, and then none is looked at."""
+        return sum(self.finished(partition) for partition in {**self.stops, **self.ended} if partition in self.next)
+
     def without(self, partitions: Collection[int]) -> TopicProgress:
         """Return the topic without these partitions."""
 

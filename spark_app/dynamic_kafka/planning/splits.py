@@ -5,9 +5,15 @@ Pure values; plans on the driver make them, and ranges travel to executors insid
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+LEAST_TASKS = 64
+"""The number of ranges that are read by a Spark task each. More of them share tasks, but leave at least so many: that
+is enough for the cores of most executors, and Spark starts them in less than a second."""
+SHARED_RECORDS = 10_000
+"""The most offsets of the ranges that share a task: one Arrow batch, so that a task that is repeated costs little."""
 
 
 class Split(NamedTuple):
@@ -66,6 +72,34 @@ def slice_ranges(
             small for piece in pieces for small in _cut(piece, max(1, round(piece.size / total * min_partitions)))
         ]
     return _take_turns(pieces)
+
+
+def group_ranges(
+    ranges: Sequence[SplitRange], *, min_partitions: int | None, max_records: int | None = None
+) -> list[list[SplitRange]]:
+    """Put many small ranges of one cluster together: each group becomes one Spark task.
+
+    Args:
+        ranges: the pieces of a batch, in their order.
+        min_partitions: `minPartitions`; there are never fewer groups, nor than `LEAST_TASKS`, if there are more ranges.
+        max_records: `maxRecordsPerPartition`, which bounds a group, too.
+
+    Returns:
+        Groups that hold each range once, in the order of their first ranges: the clusters still take turns.
+    """
+    together = len(ranges) // max(min_partitions or 0, LEAST_TASKS)
+    most = min(max_records or SHARED_RECORDS, SHARED_RECORDS)
+    groups: list[list[SplitRange]] = []
+    growing: dict[str, tuple[list[SplitRange], int]] = {}
+    for part in ranges:
+        group, size = growing.get(part.split.cluster, ([], 0))
+        if not 0 < len(group) < together or size + part.size > most:
+            group, size = [], 0
+            groups.append(group)
+        group.append(part)
+        if size + part.size <= most:
+            growing[part.split.cluster] = group, size + part.size
+    return groups
 
 
 def _by_records(part: SplitRange, max_records: int | None) -> int:

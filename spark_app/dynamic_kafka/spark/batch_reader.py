@@ -18,7 +18,7 @@ from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.codec import decode, encode
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.spark.shown_errors import WithoutFrames
-from dynamic_kafka.spark.stream_reader import TaskPartition
+from dynamic_kafka.spark.stream_reader import TaskPartition, task_partitions
 from dynamic_kafka.wording import first_few
 
 if TYPE_CHECKING:
@@ -66,13 +66,14 @@ class DynamicKafkaReader(DataSourceReader):
             start = encode(OffsetDocument())
             end = enumerator.latest(start, unlimited=True)
             check_complete(decode(end), fail=self.options.fail_on_data_loss)
-            return [TaskPartition(task) for task in enumerator.tasks(start, end)]
+            return task_partitions(enumerator.tasks(start, end), self.options)
         finally:
             enumerator.stop()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the records of one task, on an executor."""
+        """Return the records of one Spark task, on an executor."""
         if not isinstance(partition, TaskPartition):  # Spark's only partition when `partitions` returns none
             return
         with WithoutFrames():
-            yield from read_attempt(partition.task, self.evaluation)
+            for task in partition.tasks:
+                yield from read_attempt(task, self.evaluation)

@@ -19,6 +19,7 @@ from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.codec import encode
 from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.splits import group_ranges
 from dynamic_kafka.spark.shown_errors import WithoutFrames
 
 if TYPE_CHECKING:
@@ -31,11 +32,19 @@ NO_LIMIT = (1 << 63) - 1
 
 
 class TaskPartition(InputPartition):
-    """One Spark task, which reads one range of one split."""
+    """One Spark task, which reads one range of one split, or several small ones of a cluster, one after another."""
 
-    def __init__(self, task: ReadTask) -> None:
-        super().__init__(task)
-        self.task = task
+    def __init__(self, tasks: tuple[ReadTask, ...]) -> None:
+        super().__init__(tasks)
+        self.tasks = tasks
+
+
+def task_partitions(tasks: Sequence[ReadTask], options: SourceOptions) -> list[InputPartition]:
+    """Return the Spark tasks for the read tasks of a batch."""
+    by_part = {task.part: task for task in tasks}
+    most = options.max_records_per_partition
+    groups = group_ranges(list(by_part), min_partitions=options.min_partitions, max_records=most)
+    return [TaskPartition(tuple(by_part[part] for part in group)) for group in groups]
 
 
 class DynamicKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -83,17 +92,22 @@ class DynamicKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
     @WithoutFrames()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the tasks of a batch; a replay gets the same ones."""
-        return [TaskPartition(task) for task in self._started().tasks(start, end)]
+        return task_partitions(self._started().tasks(start, end), self.options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the records of one task, on an executor."""
+        """Return the records of one Spark task, on an executor."""
         assert isinstance(partition, TaskPartition)
-        batches = read_attempt(partition.task, self.evaluation)
+        for task in partition.tasks:
+            yield from self.read_task(task)
+
+    def read_task(self, task: ReadTask) -> Iterator[pa.RecordBatch]:
+        """Yield the records of one range."""
+        batches = read_attempt(task, self.evaluation)
         if self.options.read_reports is not None:
             from dynamic_kafka.executor.metrics_sender import ReportAddress, with_report
 
             address = ReportAddress.parse(self.options.read_reports)
-            batches = with_report(batches, partition.task, address)
+            batches = with_report(batches, task, address)
         with WithoutFrames():
             yield from batches
 

@@ -102,11 +102,7 @@ _FROM_JSON = f"from_json(cast(value as string), '{SCHEMA}') as value"
 _REST = ("key", "topic", "partition", "offset", "timestamp", "timestampType")
 
 CASES = (
-    *(Case(f"raw_{name}", TOPICS[name], (DEFAULT, _tuned(), *_ours(), LIMIT)) for name in ("100B", "1KiB")),
-    *(
-        Case(f"raw_{name}", TOPICS[name], (DEFAULT, _tuned(), *_ours(python=False), LIMIT))
-        for name in ("100B_zstd", "100B_lz4", "1KiB_zstd", "1KiB_lz4")
-    ),
+    *(Case(f"raw_{name}", topic, (DEFAULT, _tuned(), *_ours(), LIMIT)) for name, topic in TOPICS.items()),
     # All columns on both sides, the value as a structure; then on both sides nothing but the value.
     Case("json_100B", TOPICS["100B"], (_tuned(_FROM_JSON, *_REST), *_ours(_JSON))),
     Case("json_100B_value", TOPICS["100B"], (_tuned(_FROM_JSON), *_ours({"columns": "value", **_JSON}, python=False))),
@@ -128,9 +124,9 @@ CASES = (
 LATENCY, IDLE, MEMORY = "latency", "idle", "memory"
 OTHERS = (LATENCY, IDLE, MEMORY)
 """The measurements that are no case; the first two take turns in the session."""
-OTHER_ROUNDS = 2
-LATENCY_RECORDS = 750
-IDLE_PARTITIONS, IDLE_SECONDS = 2000, 20
+OTHER_ROUNDS = ROUNDS
+LATENCY_RECORDS = 400
+IDLE_PARTITIONS, IDLE_SECONDS = 2000, 10
 NAMES = (*(case.name for case in CASES), *OTHERS)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 Json = dict[str, Any]
 
 LEAST_SHARE = 0.9
-"""The least share of the recorded ratio that a run may have."""
+"""The least share of the recorded ratio that a run may have, and of its own memory that the recorded one is."""
 GOALS = {
     "raw_100B.wall_vs_tuned": 1.25,
     "raw_1KiB.wall_vs_tuned": 1.25,
@@ -30,7 +30,7 @@ GOALS = {
     "idle_cpu_ratio": 1.0,
 }
 """The least values that are wanted. A run that misses one does not fail."""
-PEAK_GOAL_MB = 256
+PEAK, PEAK_GOAL_MB = "worker_peak_mb", 256
 _AGAINST = {
     "wall_vs_tuned": ("jvm_tuned", "wall_s"),
     "cpu_vs_tuned": ("jvm_tuned", "cpu_s"),
@@ -149,7 +149,7 @@ def all_ratios(result: Mapping[str, Any]) -> dict[str, float]:
 
 
 def falls(measured: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[str]:
-    """Return how a result falls behind the recorded one: ratios below nine tenths of it, or missing.
+    """Return how a result falls behind the recorded one: ratios below nine tenths of it, or missing; more memory.
 
     Cases and measurements that did not run are not compared, nor are those of other sizes (`incomparable`).
     """
@@ -164,6 +164,8 @@ def falls(measured: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[str]
             found.append(f"{path} is missing; recorded is {before:g}")
         elif value < LEAST_SHARE * before:
             found.append(f"{path} is {value:g}, {value / before:.0%} of the recorded {before:g}")
+    if PEAK in measured and PEAK in recorded and recorded[PEAK] < LEAST_SHARE * measured[PEAK]:
+        found.append(f"{PEAK} is {measured[PEAK]:g}, and was {recorded[PEAK]:g}")
     return found
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from tests.bench.reader.figures import GOALS, PEAK_GOAL_MB, RATIOS, all_ratios
+from tests.bench.reader.figures import GOALS, PEAK, PEAK_GOAL_MB, RATIOS, all_ratios
 from tests.support.places import ROOT
 
 LABELS = {
@@ -92,9 +92,9 @@ def _tiles(result: Mapping[str, Any]) -> str:
         for name, goal in GOALS.items()
         if name in ratios
     ]
-    if "worker_peak_mb" in result:
-        peak = result["worker_peak_mb"]
-        tiles.append(("worker_peak_mb", f"{peak:.0f} MB", peak <= PEAK_GOAL_MB, f"≤ {PEAK_GOAL_MB}"))
+    if PEAK in result:
+        peak = result[PEAK]
+        tiles.append((PEAK, f"{peak:.0f} MB", peak <= PEAK_GOAL_MB, f"≤ {PEAK_GOAL_MB}"))
     return "".join(
         f'<div class="tile{"" if met else " wrong"}"><b>{value}</b>'
         f"<span>{escape(name.replace('.', ' ').replace('_', ' '))}, goal {goal}</span></div>"

@@ -86,7 +86,7 @@ class Run:
                         self.take(line, broker, session)
         if MEMORY in self.names:
             self.result[MEMORY] = list(memory.reading_worker())
-            self.result["worker_peak_mb"] = round(self.result[MEMORY][0]["peak_mb"])
+            self.result[figures.PEAK] = round(self.result[MEMORY][0]["peak_mb"])
 
     def filled(self, broker: KafkaCluster, case: Case) -> list[int]:
         """Fill the topic of a case unless another case has, and return its ends by partition."""
@@ -180,8 +180,8 @@ def table(result: Mapping[str, Any], recorded: Mapping[str, Any]) -> Iterator[st
     for path, value in figures.all_ratios(result).items():
         goal = figures.GOALS.get(path)
         yield f"{path:44}{value:8.2f}{_or_dash(goal):>8}{_or_dash(before.get(path)):>10}"
-    if (peak := result.get("worker_peak_mb")) is not None:
-        yield f"{'worker_peak_mb':44}{peak:8}{figures.PEAK_GOAL_MB:8}{recorded.get('worker_peak_mb', '–'):>10}"
+    if (peak := result.get(figures.PEAK)) is not None:
+        yield f"{figures.PEAK:44}{peak:8}{figures.PEAK_GOAL_MB:8}{recorded.get(figures.PEAK, '–'):>10}"
     if not recorded:
         yield f"Nothing is recorded to compare with; `{RECORD}` records this result."
     if small:

@@ -44,9 +44,11 @@ SETTINGS = {
     "spark.sql.streaming.numRecentProgressUpdates": "10000",
     # By default a batch of Spark's own source takes an older and slower way than its streams: it converts rows twice.
     "spark.sql.sources.useV1SourceList": "",
+    # The JVM takes rows of Python workers with less CPU (docs/performance.md). Spark's own source has no such workers.
+    "spark.python.unix.domain.socket.enabled": "true",
 }
 LATENCY_TRIGGER, IDLE_TRIGGER = "300 milliseconds", "1 second"
-RECORDS_PER_S, WARM_UP_RECORDS = 50, 250
+RECORDS_PER_S, WARM_UP_RECORDS = 50, 100
 IDLE_SETTLE_S = 5.0
 
 Json = dict[str, Any]

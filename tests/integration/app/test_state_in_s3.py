@@ -14,14 +14,15 @@ import pytest
 
 from dynamic_kafka.driver.incarnation import Incarnation
 from dynamic_kafka.driver.state_store import StateLocation
-from dynamic_kafka.errors import DriverReplacedError, DynamicKafkaError
+from dynamic_kafka.errors import DriverReplacedError, DynamicKafkaError, OptionError
+from dynamic_kafka.executor.read_task import BatchReports
 from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split, SplitRange
 from tests.integration.app.driving import AppRun, write_app
 from tests.integration.app.test_trouble import one_core_app, pause_in_flight
 from tests.support.fixtures import Brokers, FreshCluster, Topic
-from tests.support.object_store import BUCKET, object_store
+from tests.support.object_store import BUCKET, object_store, read_only
 from tests.support.spark import spark_settings
 from tests.support.streams import assert_rows, cluster, produce, stream, write_metadata
 
@@ -71,6 +72,24 @@ def test_a_bucket_that_is_not_there_is_named_and_not_made(logged_in: dict[str, s
     state = StateLocation("s3a://mistyped/orders")
     with pytest.raises(DynamicKafkaError, match=r"stateLocation: s3a://mistyped/orders/q/.* cannot be written"):
         state.save_amendment(MADE)
+
+
+def test_executors_without_the_right_to_write_are_named(
+    logged_in: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a query whose driver may write, and an executor whose account may only read
+    StateLocation(f"s3a://{BUCKET}/rights").check_writable("q")
+    StateLocation(f"s3a://{BUCKET}/rights").bind("q", "e1")
+    reports = BatchReports(f"s3a://{BUCKET}/rights", "q", "bb", 3, "1")
+    with read_only(logged_in["AWS_ENDPOINT_URL"]) as endpoint:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        with pytest.raises(OptionError, match=r"executors must be able to write .*/q/seen, .*ACCESS_DENIED"):
+            reports.stop_record(PART.split)
+
+    # With the right it reads on, and nothing is left of the check
+    monkeypatch.setenv("AWS_ENDPOINT_URL", logged_in["AWS_ENDPOINT_URL"])
+    assert reports.stop_record(PART.split) is None
+    assert StateLocation(f"s3a://{BUCKET}/rights").list_folder("q/seen") == []
 
 
 @pytest.mark.slow

@@ -75,6 +75,31 @@ def test_a_recreated_topic_ends_the_application_for_good(
         assert_rows(run.rows(), before + after)
 
 
+def test_a_pin_that_does_not_fit_ends_each_first_start(brokers: Brokers, topic: Topic, tmp_path: Path) -> None:
+    # Given a topic that was re-created before the application's first start, pinned to its first id
+    story = Story(brokers.a, topic("orders"), tmp_path)
+    old, wanted = brokers.a.topic_id(story.topic), story.recreate()
+    now = brokers.a.topic_id(story.topic)
+    story.name(topicIds={story.topic: old})
+    with AppRun(story.config) as run:
+        reason = story.ends(run)
+    words = f"TopicIntegrityError: topic {story.topic!r} of cluster 'a' was re-created (id {old}, now {now})"
+    assert reason.startswith(words)
+
+    # Then the next first start ends before Spark starts, with the same words
+    with AppRun(story.config) as run:
+        assert story.ends(run) == reason
+        assert not run.events("started") and "SparkContext" not in run.text()
+
+    # Once the metadata pin the present id, the topic comes once
+    story.name(topicIds={story.topic: now})
+    with AppRun(story.config) as run:
+        run.wait_rows(wanted)
+        run.terminate()
+        assert run.wait_exit() == 0, run.last_lines()
+        assert_rows(run.rows(), wanted)
+
+
 def test_the_bare_command_accepts_a_deleted_topic(
     brokers: Brokers, topic: Topic, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

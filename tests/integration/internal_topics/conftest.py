@@ -18,10 +18,14 @@ CHANGELOG, REPARTITION, DEAD = "changelog", "repartition", "deadLetters"
 
 
 class Shop:
-    """An application `shop` that reads one topic of cluster `east` and declares three internal topics there."""
+    """An application `shop` that reads one topic of cluster `east`, and declares three internal topics.
+
+    Their `home` is `east` too, unless a test sets it.
+    """
 
     def __init__(self, folder: Path, east: KafkaCluster, topic: Topic) -> None:
         self.folder, self.east = folder, east
+        self.home = east
         self.app = folder / "app.yaml"
         self.orders = east.create_topic(topic("orders"))
         self.names = {kind: topic(kind) for kind in (CHANGELOG, REPARTITION, DEAD)}
@@ -54,7 +58,7 @@ class Shop:
 
     def there(self) -> set[str]:
         """Return those kinds of the declared topics that exist."""
-        listed = self.east.admin.list_topics(timeout=10).topics
+        listed = self.home.admin.list_topics(timeout=10).topics
         return {kind for kind, name in self.names.items() if name in listed}
 
     def make(self, kind: str, partitions: int, **config: str) -> str:
@@ -69,6 +73,23 @@ def east(pytestconfig: pytest.Config) -> Iterator[KafkaCluster]:
     with kept_open(pytestconfig, pytestconfig.stash, [made]):
         start_all([made], timeout=240)
         yield made
+
+
+@pytest.fixture(scope="session")
+def _home(pytestconfig: pytest.Config) -> Iterator[KafkaCluster]:
+    made = KafkaCluster("home")
+    with kept_open(pytestconfig, pytestconfig.stash, [made]):
+        start_all([made], timeout=240)
+        yield made
+
+
+@pytest.fixture
+def home(_home: KafkaCluster, shop: Shop) -> Iterator[KafkaCluster]:
+    """Yield a home for the internal topics of `shop`, which the test may pause; it runs again after the test."""
+    shop.home = _home
+    yield _home
+    _home.resume()
+    _home.wait_ready()
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from dynamic_kafka.kafka.topic_admin import Creation, TopicAdmin, WantedTopic
 from tests.integration.app_tools.story import Tools
 from tests.integration.internal_topics.conftest import CHANGELOG, DEAD, REPARTITION, Shop
 from tests.integration.internal_topics.cut_off_init import STEPS
+from tests.support.kafka import KafkaCluster
 from tests.support.ports import reserve_ports
 
 pytestmark = pytest.mark.brokers
@@ -93,6 +94,27 @@ def test_an_unreachable_home_is_an_error_of_its_own(shop: Shop, tools: Tools) ->
     assert f"has the bootstrap servers 127.0.0.1:{port}. Correct a wrong address" in tools.errors
     assert f"(internalTopics.bootstrapServers in {shop.app}), or bring the cluster back" in tools.errors
     assert tools("init", shop.app, "--timeout", "1s") == 5
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("moment", ["before the first request", "before the answer"])
+def test_an_init_whose_home_hangs_ends_and_is_completed(
+    shop: Shop, home: KafkaCluster, tools: Tools, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    shop.write(bootstrapServers=home.bootstrap)
+    if moment == "before the answer":
+        watch_creations(monkeypatch, before=home.pause)
+        duration, error = "10s", "no answer came, so it may have been made): the next set-up goes on with them"
+    else:
+        home.pause()
+        duration, error = "5s", "CLUSTER_UNREACHABLE cluster=internal-topics"
+    assert tools("init", shop.app, "--timeout", duration) == 5
+    assert error in tools.errors
+
+    home.resume()
+    assert tools("init", shop.app) == 0
+    assert shop.there() == ALL
+    assert init(shop.app).plan.create == ()
 
 
 def test_a_home_with_servers_of_its_own_is_checked(shop: Shop, tools: Tools) -> None:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.app.internal_topics import InitParameters, init
+from dynamic_kafka.app.internal_topics.home import find_home
+from dynamic_kafka.app.internal_topics.initialise import set_up_at_start
+from dynamic_kafka.app.internal_topics.topic_set_up import SetupResult
+from dynamic_kafka.driver.metadata_services import look_up
 from dynamic_kafka.errors import MisconfiguredInternalTopicError, MissingInternalTopicError, MissingSourceTopicError
 from tests.integration.app_tools.story import Tools
 from tests.integration.internal_topics.conftest import CHANGELOG, DEAD, REPARTITION, Shop
@@ -32,6 +37,24 @@ def test_a_second_init_finds_nothing_to_do(shop: Shop) -> None:
     second = init(shop.app)
     assert second.plan.create == ()
     assert second.found == first.found
+
+
+def test_manual_takes_over_the_topics_of_automatic(shop: Shop) -> None:
+    def start() -> SetupResult:
+        config = load_config(shop.app)
+        declared = config.file.internal_topics
+        assert declared is not None
+        return set_up_at_start(config, declared, find_home(config, declared, lambda: look_up(config.shared_options)))
+
+    made = start()
+    assert shop.there() == ALL
+    shop.write(options={"internal.topics.setup": "manual"})
+    assert start().found == made.found
+    # And from then on no start makes a topic
+    shop.east.delete_topic(shop.names[REPARTITION])
+    with pytest.raises(MissingInternalTopicError, match=shop.names[REPARTITION]):
+        start()
+    assert shop.there() == ALL - {REPARTITION}
 
 
 @pytest.mark.scenario(46)

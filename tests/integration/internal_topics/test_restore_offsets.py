@@ -198,6 +198,38 @@ def test_a_parked_topic_returns_at_its_offset(shop: Shop, tools: Tools, topic: T
     assert_rows(app.run(checkpoint="checkpoints-2"), orders + later)
 
 
+def test_a_topic_re_created_before_the_start_is_not_read(shop: Shop, tools: Tools) -> None:
+    app = LostCheckpoint(shop)
+    read = produce("east", shop.east, shop.orders, 6)
+    assert_rows(app.run(), read)
+    later = produce("east", shop.east, shop.orders, 2)
+    path = app.write()
+    shutil.rmtree(app.folder / "checkpoints")
+
+    # Given the printed metadata, with the topic's id from each source
+    pins = {shop.orders: shown_topic_id(shop.east.topic_id(shop.orders))}
+    for origin in ("sink", "group", "changelog"):
+        (lines,) = tools.json("restore-offsets", path, "--from", origin)["metadata"]
+        assert lines == {"clusterId": "east", "startingOffsets": {shop.orders: {"0": 6}}, "topicIds": pins}
+    del lines["clusterId"]
+    app.names(shop.orders, **lines)
+    app.options["kafka.group.id"] = f"{app.group}-new"
+
+    # When a new query starts with it, then it reads on
+    app.lake = "lake-2"
+    assert_rows(app.run(checkpoint="checkpoints-2"), later)
+
+    # But not if the topic was re-created since, although the new one has records at these offsets
+    shop.east.delete_topic(shop.orders)
+    shop.east.create_topic(shop.orders)
+    produce("east", shop.east, shop.orders, 9)
+    app.lake = "lake-3"
+    with AppRun(app.write(checkpoint="checkpoints-3")) as run:
+        assert run.wait_exit() == 9, run.last_lines()
+        assert f"topic '{shop.orders}' of cluster 'east' was re-created" in run.text()
+        assert_rows(run.rows(app.lake), Rows())
+
+
 def test_an_ended_split_ends_again_at_its_stop_record(shop: Shop, tools: Tools) -> None:
     # Given a query that is over, and records behind its stop record
     app = LostCheckpoint(shop)

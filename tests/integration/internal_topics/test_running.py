@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from dynamic_kafka.app.query.checkpoints import Checkpoint
 from tests.integration.app.driving import AppRun, write_app
 from tests.integration.app.test_run import scrape
 from tests.integration.internal_topics.conftest import CHANGELOG, DEAD, REPARTITION, Shop
+from tests.support.kafka import KafkaCluster
 from tests.support.ports import reserve_ports
 from tests.support.streams import assert_rows, produce
 
@@ -26,7 +30,7 @@ def application(shop: Shop, **fields: Any) -> Path:
     """An application with a Parquet sink, whose changelog gets the offset documents."""
     setup = fields.pop("setup", "automatic")
     internal = {
-        "bootstrapServers": shop.east.bootstrap,
+        "bootstrapServers": shop.home.bootstrap,
         "topics": shop.declared,
         "offsetChangelog": shop.names[CHANGELOG],
     }
@@ -87,6 +91,47 @@ def test_automatic_makes_a_lost_topic_at_the_next_start(shop: Shop) -> None:
 
 def newest_record_or_none(app: Path, shop: Shop) -> ChangelogRecord | None:
     return newest_record(app) if CHANGELOG in shop.there() else None
+
+
+def test_a_record_missed_by_a_kill_is_written_at_the_start(shop: Shop, home: KafkaCluster) -> None:
+    # Given a driver whose changelog is on a cluster that hangs, and a batch that Spark has committed meanwhile
+    app = application(shop)
+    checkpoint = Checkpoint(str(shop.folder / "checkpoints" / "lake"))
+    wanted = produce("east", shop.east, shop.orders, 20)
+    with AppRun(app) as run:
+        run.wait_rows(wanted)
+        run.wait_until(lambda: newest_record(app) is not None, "a record of the changelog")
+        before = newest_record(app)
+        assert before is not None
+        home.pause()
+        wanted += produce("east", shop.east, shop.orders, 20)
+        run.wait_rows(wanted)
+        run.wait_until(
+            lambda: checkpoint.documents(checkpoint.committed)[0].number > before.document.number,
+            "Spark's commit of the batch",
+        )
+
+        # When the driver is killed
+        os.killpg(run.process.pid, signal.SIGKILL)
+        assert run.process.wait() == -signal.SIGKILL
+    killed_ms = time.time_ns() // 1_000_000
+    home.resume()
+    home.wait_ready()
+
+    # Then the next one writes the checkpoint's document, and delivers nothing again
+    def is_new(record: ChangelogRecord | None) -> bool:
+        # The brokers may have the killed driver's request too, which had not been answered.
+        return record is not None and record.written_ms > killed_ms
+
+    with AppRun(app) as run:
+        run.wait_until(lambda: is_new(newest_record(app)), "the record of the next driver")
+        run.terminate()
+        assert run.wait_exit() == 0, run.last_lines()
+        assert_rows(run.rows(), wanted)
+    record = newest_record(app)
+    assert record is not None
+    assert [record.document] == checkpoint.documents(checkpoint.committed)
+    assert record.document.number > before.document.number
 
 
 def test_manual_starts_only_with_all_and_ends_when_one_is_lost(shop: Shop) -> None:

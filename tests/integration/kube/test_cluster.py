@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -147,14 +148,13 @@ def test_kubectl_says_why_it_failed(kube: KubeCluster, namespace: str) -> None:
 
 def test_a_component_that_cannot_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = tmp_path / "kubebox"
-    broken.write_text("#!/bin/sh\necho no $1 today\nexit 1\n")
+    broken.write_text("#!/bin/sh\n[ $1 = etcd ] || exec sleep 60\necho no $1 today\nexit 1\n")
     broken.chmod(0o755)
     monkeypatch.setattr(local_plane_module, "executable", lambda _: broken)
 
-    plane = LocalPlane(tmp_path)
-    with pytest.raises(KubeError, match=r"etcd has ended; its log: .*etcd\.log\nno etcd today"):
+    why = r"etcd has ended; its log: .*etcd\.log\nno etcd today"
+    with closing(LocalPlane(tmp_path)) as plane, pytest.raises(KubeError, match=why):
         plane.start()
-    plane.close()
 
 
 def test_logs_stay_after_a_bad_end_and_keys_do_not(tmp_path: Path) -> None:

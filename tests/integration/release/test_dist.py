@@ -18,6 +18,7 @@ from zipfile import ZipFile
 import pydantic
 import pytest
 
+from dynamic_kafka.executor.native import SWITCH
 from tests.support.images import version
 from tests.support.places import ROOT
 
@@ -84,7 +85,7 @@ def run(environment: Path, *command: str, python_path: str = "") -> subprocess.C
     return subprocess.run(
         [environment / "bin" / command[0], *command[1:]],
         cwd=environment,
-        env=os.environ | {"PYTHONPATH": python_path},
+        env=os.environ | {"PYTHONPATH": python_path, SWITCH: ""},
         capture_output=True,
         text=True,
         check=False,
@@ -209,7 +210,7 @@ def test_the_sdist_builds_the_same_wheel(made: Path, wheel: Path, tmp_path: Path
         f"--python={sys.executable}",
         "--wheel",
     ]
-    pure = os.environ | {"DYNAMIC_KAFKA_NATIVE": "no"}
+    pure = os.environ | {SWITCH: "no"}
     subprocess.run([*build, f"--out-dir={tmp_path}", source], env=pure, check=True)
     with ZipFile(wheel) as ours, ZipFile(tmp_path / wheel.name) as theirs:
         assert ours.namelist() == theirs.namelist()

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from tests.support.fixtures import Brokers, Topic
 from tests.support.kafka import KafkaCluster
-from tests.support.native import reading_with
+from tests.support.native import readers, reading_with
 from tests.support.streams import produce
 
 
@@ -18,17 +19,17 @@ def path(tmp_path: Path) -> Path:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "each_reader" in metafunc.fixturenames:
-        # Spark's own processes read as the options say.
-        readers = ["native"] if "spark" in metafunc.fixturenames else ["native", "python"]
-        metafunc.parametrize("each_reader", readers, indirect=True)
+    """Run each test with both readers. The processes of the shared Spark session read as its environment says."""
+    if "spark" not in metafunc.fixturenames and metafunc.definition.get_closest_marker("one_reader") is None:
+        metafunc.parametrize("each_reader", readers(), indirect=True)
 
 
-@pytest.fixture
-def each_reader(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Run the test with each reader; yield its name."""
-    with reading_with(request.param):
-        yield request.param
+@pytest.fixture(autouse=True)
+def each_reader(request: pytest.FixtureRequest) -> Iterator[str | None]:
+    """Yield the name of the reader that the test runs with; None if it runs once."""
+    reader = getattr(request, "param", None)
+    with reading_with(reader) if reader else nullcontext():
+        yield reader
 
 
 @pytest.fixture

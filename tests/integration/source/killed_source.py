@@ -1,7 +1,8 @@
 """The source, in which a process is killed with -9 once, at the step that the file `kill` beside the metadata names.
 
-Executors and the planner import it; `test_killed_at_stop_records` uses it. Beside the metadata, the file `reads` has a
-line for each attempt to read a range, and nothing is planned while the file `held` exists.
+Executors and the planner import it, `killed_story` starts it. Beside the metadata, the file `reads` has a line for each
+attempt to read a range. Nothing is planned while the file `held` exists, and no range is read while `held-ranges` does.
+The file `holding` shows that a process waits for one of these. With the file `shared`, a few ranges share two tasks.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +21,13 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from dynamic_kafka import DynamicKafkaDataSource
+from dynamic_kafka.driver import changed_topics
 from dynamic_kafka.executor import range_reader
-from dynamic_kafka.executor.read_task import BatchReports
-from dynamic_kafka.planning.splits import Split
-from dynamic_kafka.spark.stream_reader import DynamicKafkaStreamReader, TaskPartition
+from dynamic_kafka.executor.dead_letters import DeadLetters
+from dynamic_kafka.executor.read_task import BatchReports, ReadTask
+from dynamic_kafka.planning import splits
+from dynamic_kafka.spark.stream_reader import DynamicKafkaStreamReader
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,6 +51,24 @@ def executor_pid() -> int:
     return int(Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1])
 
 
+@contextmanager
+def killed_around(story: Path, what: str, place: Any, name: str) -> Iterator[None]:
+    """Let this process be killed before or after a function of a module or class is called."""
+    call = getattr(place, name)
+
+    def killed(*given: Any, **named: Any) -> Any:
+        die(story, f"before the {what}")
+        result = call(*given, **named)
+        die(story, f"after the {what}")
+        return result
+
+    setattr(place, name, killed)
+    try:
+        yield
+    finally:
+        setattr(place, name, call)
+
+
 class KilledReader(DynamicKafkaStreamReader):
     """The streaming reader, with the killer."""
 
@@ -55,8 +78,10 @@ class KilledReader(DynamicKafkaStreamReader):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         if (self.story / "held").exists():
+            (self.story / "holding").touch()
             return start
-        planned = super().latestOffset(start, limit)
+        with killed_around(self.story, "planner's verdict", changed_topics, "save_change"):
+            planned = super().latestOffset(start, limit)
         if planned.get("over"):
             die(self.story, "before the last document")
         return planned
@@ -64,28 +89,28 @@ class KilledReader(DynamicKafkaStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         if end.get("over"):
             die(self.story, "after the last document")
+        if (self.story / "shared").exists():
+            splits.LEAST_TASKS = 2
         return super().partitions(start, end)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, TaskPartition)
-        story, part, save = self.story, partition.task.part, BatchReports.save_stop_record
+    def read_task(self, task: ReadTask) -> Iterator[pa.RecordBatch]:
+        story, part = self.story, task.part
         read = {"executor": executor_pid(), "split": str(part.split), "start": part.start, "at": time.time()}
         with (story / "reads").open("a") as reads:
             reads.write(json.dumps(read) + "\n")
 
-        def killed(reports: BatchReports, split: Split, offset: int, topic_id: str | None) -> None:
-            die(story, "before the report")
-            save(reports, split, offset, topic_id)
-            die(story, "after the report")
-
-        BatchReports.save_stop_record = killed  # type: ignore[method-assign]
+        if (story / "held-ranges").exists():
+            (story / "holding").touch()
+            wait_until(lambda: not (story / "held-ranges").exists(), "the release of the ranges")
         range_reader.MAX_ROWS = 2  # so that a range has several batches
-        try:
-            for batch in super().read(partition):
+        with (
+            killed_around(story, "report", BatchReports, "save_stop_record"),
+            killed_around(story, "executor's verdict", BatchReports, "save_verdict"),
+            killed_around(story, "letters", DeadLetters, "write"),
+        ):
+            for batch in super().read_task(task):
                 yield batch
                 die(story, f"in the middle of {part.split}")
-        finally:
-            BatchReports.save_stop_record = save  # type: ignore[method-assign]
 
 
 class KilledSource(DynamicKafkaDataSource):

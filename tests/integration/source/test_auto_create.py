@@ -15,12 +15,17 @@ from dynamic_kafka.app.cli import main
 from dynamic_kafka.app.telemetry.lag import LagProber
 from dynamic_kafka.driver.metadata_services import make_discovery
 from dynamic_kafka.errors import ClusterError, OptionError
+from dynamic_kafka.kafka.admin import ClusterAdmin
+from dynamic_kafka.kafka.config import admin_config
+from dynamic_kafka.kafka.probe import NO_TOPIC
 from tests.integration.source.simulated_spark import query
 from tests.support.fixtures import Topic
 from tests.support.kafka import KafkaCluster
 from tests.support.source_run import SourceRun, reading
 from tests.support.streams import assert_rows, cluster, produce, stream, write_metadata
 from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.one_reader
 
 SOON = {"metadataDiscoveryInterval": "50ms", "partitionDiscoveryInterval": "50ms"}
 
@@ -108,6 +113,14 @@ def test_a_topic_of_the_starting_offsets_is_not_created(
     positions = json.dumps({"east": {existing: {"0": 0}, absent: {"0": 0}}})
     with reading(path, startingOffsets=positions) as run, pytest.raises(OptionError, match=absent):
         run.batch()
+
+
+def test_the_topic_for_the_clusters_id_is_not_created(eager: KafkaCluster, existing: str) -> None:
+    config = admin_config("east", {"bootstrap.servers": eager.bootstrap})
+    admin = ClusterAdmin("east", config, read_committed=False, deadline_s=30)
+    assert admin.kafka_id(existing, NO_TOPIC) == eager.kafka_id
+    admin.close_in_background()
+    assert NO_TOPIC not in topic_names(eager)
 
 
 @pytest.mark.parametrize("by", ["subscribe", "assign", "subscribePattern"])

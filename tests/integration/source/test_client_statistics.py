@@ -58,6 +58,7 @@ def throttle(cluster: KafkaCluster, bytes_per_s: int) -> None:
     subprocess.run(command, check=True, capture_output=True, timeout=120)
 
 
+@pytest.mark.one_reader
 def test_statistics_of_a_cluster_reach_the_application(reported: Reported) -> None:
     # Given a query that reads 3 MB
     wait_until(lambda: reported.read(300).received > 1_000_000, "the bytes received")
@@ -101,7 +102,6 @@ def test_without_metrics_a_client_emits_no_statistics(
     assert ["statistics.interval.ms" in config for config in made] == [False]
 
 
-@pytest.mark.usefixtures("each_reader")
 def test_a_slow_sink_bounds_what_is_fetched(brokers: Brokers, topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
     # Given a log of 60 MB, and a client that may queue 16 MiB, the default
     emitted: list[dict[str, Any]] = []

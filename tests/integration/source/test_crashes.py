@@ -7,6 +7,7 @@ a sink that fails after it has written the batch, and SIGKILL to a driver that w
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -185,7 +186,7 @@ def test_the_driver_plans_before_an_executor_exists(brokers: Brokers, orders: st
             input=pickle.dumps(run.tasks),
             capture_output=True,
             cwd=ROOT,
-            env=spark_environment(),
+            env=os.environ | spark_environment(),
             check=True,
             timeout=60,
         )

@@ -20,8 +20,6 @@ from tests.support.streams import (
     write_metadata,
 )
 
-pytestmark = pytest.mark.usefixtures("each_reader")
-
 SELDOM = PATIENT | {"partitionDiscoveryInterval": "1h"}
 """Options without periodic discovery: only a plan itself can notice a change."""
 

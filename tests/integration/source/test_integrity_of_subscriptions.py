@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,27 @@ import pytest
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import TopicIntegrityError
 from dynamic_kafka.executor.verdicts import save_change, saved_changes
+from dynamic_kafka.metadata import KafkaMetadataService, KafkaStream, KafkaStreamSubscriber
 from tests.support.fixtures import Brokers
 from tests.support.source_run import SourceRun
 from tests.support.streams import cluster, produce, stream, write_metadata
 
+STREAMS = {"streamPattern": ".*", "streamSubscriber": f"{__name__}:EveryStream"}
+"""The ways that choose streams of a metadata file."""
+
+
+class EveryStream(KafkaStreamSubscriber):
+    """A user's own subscriber, to all streams of its service."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        pass
+
+    def get_subscribed_streams(self, service: KafkaMetadataService) -> list[KafkaStream]:
+        return list(service.get_all_streams())
+
 
 @pytest.mark.parametrize("again", [True, False], ids=["re-created", "deleted"])
-@pytest.mark.parametrize("way", ["streamPattern", "subscribe", "subscribePattern", "assign"])
+@pytest.mark.parametrize("way", ["streamPattern", "streamSubscriber", "subscribe", "subscribePattern", "assign"])
 def test_each_way_to_subscribe_is_checked(brokers: Brokers, orders: str, path: Path, way: str, again: bool) -> None:
     at, old, state = brokers.a, brokers.a.topic_id(orders), path.parent / "state"
     source: dict[str, object] = {"kafka.bootstrap.servers": at.bootstrap, way: orders}
@@ -24,14 +39,14 @@ def test_each_way_to_subscribe_is_checked(brokers: Brokers, orders: str, path: P
         source[way] = json.dumps({orders: [0]})
     elif way == "subscribePattern":
         source[way] = f"{orders}|another"
-    elif way == "streamPattern":
+    elif way in STREAMS:
         write_metadata(path, stream("orders", cluster("a", at, [orders])))
-        source = {"metadataPath": path, way: ".*"}
+        source = {"metadataPath": path, way: STREAMS[way]}
     with SourceRun(**source, topicIntegrityCheck="true", stateLocation=state) as run:
         produce("a", at, orders, 4)
         run.until(lambda: run.rows().total() == 4, "the old topic's rows")
         at.delete_topic(orders)
-        changed = f"topic {orders!r} of cluster '{'a' if way == 'streamPattern' else 'default'}' is missing (id {old})"
+        changed = f"topic {orders!r} of cluster '{'a' if way in STREAMS else 'default'}' is missing (id {old})"
         if again:
             at.create_topic(orders)
             produce("a", at, orders, 12)

@@ -2,106 +2,38 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pyspark
 import pytest
+from confluent_kafka import Producer
 
 from tests.integration.source.evaluators import END
-from tests.support.driver_process import DriverProcess
+from tests.integration.source.killed_story import KilledStory
 from tests.support.fixtures import Brokers
-from tests.support.streams import (
-    Rows,
-    assert_rows,
-    cluster,
-    last_document,
-    parquet_rows,
-    produce,
-    stream,
-    write_metadata,
-)
+from tests.support.streams import Row, Rows, assert_rows, last_document
 
-DRIVER = """
-import os
-import sys
-from pathlib import Path
-
-from dynamic_kafka import stop_when_finished
-from tests.integration.source.killed_source import KilledSource
-from tests.support.spark import start_spark
-
-story, master, options = Path(sys.argv[1]), sys.argv[2], dict(pair.split("=", 1) for pair in sys.argv[3:])
-spark = start_spark("killed", {"spark.master": master, "spark.executor.memory": "512m"})
-(story / "driver").write_text(str(os.getpid()))
-spark.dataSource.register(KilledSource)
-frame = spark.readStream.format("dynamic-kafka").options(**options).load()
-writer = frame.writeStream.format("parquet").option("path", str(story / "rows"))
-writer = writer.option("checkpointLocation", str(story / "checkpoint"))
-query = writer.trigger(processingTime="100 milliseconds").start()
-assert stop_when_finished(query)
-(story / "ended").touch()
-"""
+# Each driver takes its time to start: CI has a job that runs these with the reader in Python.
+pytestmark = pytest.mark.one_reader
 
 
-class Story:
-    """One query, whose processes can be killed. Its files are in one folder, as `killed_source` wants them."""
+class Story(KilledStory):
+    """A query that ends at stop records."""
 
-    def __init__(self, folder: Path, brokers: Brokers, topic: str) -> None:
-        self.folder, self.brokers, self.topic = folder, brokers, topic
-        self.killed, self.held = folder / "killed", folder / "held"
-        self._drivers = 0
-        self.kill("nobody")
-
-    def name(self, *clusters: str) -> None:
-        """Let metadata name these clusters."""
-        named = (cluster(each, getattr(self.brokers, each), [self.topic]) for each in clusters)
-        write_metadata(self.folder / "streams.json", stream("orders", *named))
-
-    def kill(self, what: str) -> None:
-        """Name the process to kill once, and its step."""
-        (self.folder / "kill").write_text(what)
-
-    def produce(self, cluster_id: str, count: int, *, partition: int = 0, end: bool = False) -> Rows:
-        """Send records, with `end` the record that ends the split and three more. Return the rows that they become."""
-        at = getattr(self.brokers, cluster_id)
-        rows = produce(cluster_id, at, self.topic, count, partition=partition)
-        if end:
-            at.produce(self.topic, [END, "late", "late", "late"], partition=partition)
-        return rows
-
-    def start(self, master: str) -> DriverProcess:
-        """Start a driver. The executors of `local-cluster` run in a folder of the story, not in the package's."""
-        home = self.folder / "spark-home"
-        home.mkdir(exist_ok=True)
-        if not self._drivers:
-            for part in Path(pyspark.__file__).parent.iterdir():
-                (home / part.name).symlink_to(part)
-        self._drivers += 1
-        options = {
-            "streamIds": "orders",
-            "metadataPath": self.folder / "streams.json",
-            "metadataDiscoveryInterval": "200ms",
-            "startingOffsets": "earliest",
-            "stateLocation": self.folder / "state",
-            "recordEvaluator": "tests.integration.source.evaluators:is_end",
-        }
-        given = [str(self.folder), master, *(f"{name}={value}" for name, value in options.items())]
-        log = self.folder / f"driver-{self._drivers}.log"
-        return DriverProcess(DRIVER, given, log, environment={"SPARK_HOME": str(home)})
-
-    def rows(self) -> Rows:
-        return parquet_rows(self.folder / "rows") if (self.folder / "rows" / "_spark_metadata").exists() else Rows()
-
-    def reads(self) -> list[Mapping[str, object]]:
-        """All attempts to read a range so far."""
-        found = self.folder / "reads"
-        return [json.loads(line) for line in found.read_text().splitlines()] if found.exists() else []
+    def spread(self, partitions: int) -> Rows:
+        """Give the topic of cluster `a` so many partitions, each with a record and a stop record. Return the rows."""
+        at = self.brokers.a
+        at.create_partitions(self.topic, partitions)
+        producer = Producer({"bootstrap.servers": at.bootstrap})
+        for partition in range(partitions):
+            for value in ("first", END):
+                producer.produce(self.topic, value, partition=partition)
+        assert producer.flush(30) == 0
+        return Rows(Row("a", self.topic, partition, 0, "first") for partition in range(partitions))
 
     def ends(self) -> dict[tuple[str, int], int]:
         """Return the stop records in the last document, which says that the query is over."""
-        document = last_document(self.folder / "checkpoint")
+        document = last_document(self.folder / "query-checkpoint")
         assert document is not None and document.over
         topics = {name: progress.topics[self.topic] for name, progress in document.clusters.items()}
         assert all(topic.ended == topic.next for topic in topics.values())
@@ -110,7 +42,7 @@ class Story:
 
 @pytest.fixture
 def story(tmp_path: Path, brokers: Brokers, orders: str) -> Iterator[Story]:
-    yield Story(tmp_path, brokers, orders)
+    yield Story(tmp_path, brokers, orders, recordEvaluator="tests.integration.source.evaluators:is_end")
 
 
 KILLS = [
@@ -139,6 +71,21 @@ def test_a_killed_process_changes_no_row(story: Story, kill: str) -> None:
     assert story.killed.exists()
     assert_rows(story.rows(), wanted)
     assert story.ends() == {("a", 0): 7, ("b", 0): 2}
+
+
+def test_a_worker_killed_within_a_shared_task_changes_no_row(story: Story) -> None:
+    # Given ranges that share tasks in pairs, and a worker that is killed in the second one of a pair
+    story.name("a")
+    (story.folder / "shared").touch()
+    wanted = story.spread(4)
+    story.kill(f"worker in the middle of a/{story.topic}[1]")
+
+    # Then the whole task is repeated, and each row comes once
+    with story.start("local[2,4]") as last:
+        last.wait_until((story.folder / "ended").exists, "the end of the query")
+    assert_rows(story.rows(), wanted)
+    reads = [each["split"] for each in story.reads()]
+    assert [reads.count(f"a/{story.topic}[{partition}]") for partition in range(2)] == [2, 2]
 
 
 @pytest.mark.scenario(14)

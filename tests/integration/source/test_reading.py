@@ -30,8 +30,6 @@ from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.kafka import KafkaCluster, Record
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.usefixtures("each_reader")
-
 READ_COMMITTED = {"kafka.isolation.level": "read_committed"}
 
 
@@ -373,6 +371,20 @@ def test_readers_of_one_process_may_interleave(brokers: Brokers, topic: Topic) -
 
     offsets = Counter((row["partition"], row["offset"]) for batch in batches for row in batch.to_pylist())
     assert offsets == Counter((partition, offset) for partition in range(2) for offset in range(15_000))
+
+
+def test_many_small_ranges_share_tasks(brokers: Brokers, topic: Topic) -> None:
+    name = brokers.a.create_topic(topic("orders"), 200)
+    producer = Producer({"bootstrap.servers": brokers.a.bootstrap})
+    for partition in range(200):
+        producer.produce(name, str(partition), partition=partition)
+    assert producer.flush(30) == 0
+
+    with query(static(document(east=at(brokers.a, name)), startingOffsets="earliest")) as reading:
+        streamed = values(reading.batch())
+        assert reading.sizes == [67]
+    read = values(read_batch(static(document(east=at(brokers.a, name)))))
+    assert streamed == read == encoded([str(partition) for partition in range(200)])
 
 
 def test_an_abandoned_reader_leaves_a_usable_process(brokers: Brokers, topic: Topic) -> None:

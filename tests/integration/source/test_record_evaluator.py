@@ -24,6 +24,7 @@ from dynamic_kafka.metadata.services.file import FileMetadataService
 from dynamic_kafka.planning.codec import fingerprint
 from tests.integration.source.evaluators import END
 from tests.support.fixtures import Brokers
+from tests.support.kafka import KafkaCluster
 from tests.support.source_run import CRASH_POINTS, CrashPoint, SourceRun, read, reading
 from tests.support.streams import (
     Row,
@@ -35,8 +36,6 @@ from tests.support.streams import (
     stream,
     write_metadata,
 )
-
-pytestmark = pytest.mark.usefixtures("each_reader")
 
 MODULE = "tests.integration.source.evaluators"
 
@@ -243,6 +242,63 @@ def test_a_cluster_that_no_plan_has_seen_keeps_the_query_open(
         run.restart()
     run.until_rows(wanted)
     assert end_of(run)[0].keys() == {"a", "b", "c"} and run.document.over
+
+
+@pytest.mark.parametrize("retention", ["7d", "1ms"])
+def test_an_ended_cluster_may_come_back(
+    run: SourceRun, brokers: Brokers, orders: str, path: Path, retention: str
+) -> None:
+    # Given a cluster whose split has ended, and that metadata do not name any more
+    run.configure(removedClusterRetention=retention)
+    of_a, of_b = produce("a", brokers.a, orders, 3), produce("b", brokers.b, orders, 2)
+    brokers.b.produce(orders, [END, "late"])
+    run.until_rows(of_a + of_b)
+    both, is_kept = json.loads(path.read_text()), retention == "7d"
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
+    run.until(lambda: ("b", orders) not in run.next and (is_kept or not run.parked), "the removal of b")
+    assert run.parked == ({("b", orders): {0: 2}} if is_kept else {})
+
+    # When it comes back, then within the retention its split stays ended, and later it is read anew up to its record
+    produce("b", brokers.b, orders, 3)
+    write_metadata(path, *both)
+    run.until(lambda: ("b", orders) in run.next, "the return of b")
+    assert end_of(run)[0]["b"] == ({0: 2} if is_kept else {})
+    wanted = of_a + of_b + (Rows() if is_kept else of_b)
+    run.until_rows(wanted)
+    assert end_of(run) == ({"a": {}, "b": {0: 2}}, {"a": {0: 3}, "b": {0: 2}})
+
+    # And the query is over once the other cluster has ended, too
+    brokers.a.produce(orders, [END])
+    run.until(lambda: run.batch() or run.document.over, "the end")
+    assert_rows(run.rows(), wanted)
+
+
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_a_silent_cluster_keeps_the_query_open(
+    *, run: SourceRun, brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path, has_ended: bool
+) -> None:
+    # Given a cluster that hangs, after its split has ended or before it was ever read
+    run.configure(clusterFailurePolicy="stall", **{"kafka.socket.timeout.ms": 2000, "readTimeout": "2s"})
+    a, s = cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])
+    write_metadata(path, stream("orders", *([a, s] if has_ended else [a])))
+    wanted, of_s = produce("a", brokers.a, orders, 3), produce("s", shaky, orders, 2)
+    shaky.produce(orders, [END])
+    run.until_rows(wanted + of_s if has_ended else wanted)
+    shaky.pause()
+    write_metadata(path, stream("orders", a, s))
+
+    # When the splits of the other cluster end
+    run.until(lambda: "s" in run.enumerator.observer.in_force().subscription.clusters, "the metadata with s")
+    brokers.a.produce(orders, [END])
+    run.until(lambda: "waitsFor" in run.report(), "the reason why the query goes on")
+
+    # Then the query is not over, and says why, until the cluster answers and has ended
+    assert run.report()["waitsFor"] == "no answer from s"
+    assert not run.document.over and "finished" not in run.report()
+    shaky.resume()
+    run.until(lambda: run.document.over, "the end")
+    assert_rows(run.rows(), wanted + of_s)
+    assert end_of(run)[0] == {"a": {0: 3}, "s": {0: 2}} and run.report()["finished"] is True
 
 
 def test_a_recreated_topic_is_open_again(run: SourceRun, brokers: Brokers, orders: str) -> None:

@@ -35,8 +35,6 @@ from tests.support.streams import (
     write_metadata,
 )
 
-pytestmark = pytest.mark.usefixtures("each_reader")
-
 
 def recreate(at: KafkaCluster, topic: str) -> Rows:
     """Delete a topic of cluster `a`, create it again, and return the rows of its 12 records."""

@@ -18,8 +18,6 @@ from tests.support.kafka import KafkaCluster
 from tests.support.kafka.rights import CHECKS_RIGHTS, GROUP, TOPIC, allow, take_back
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.usefixtures("each_reader")
-
 Topic = Callable[[str], str]
 
 

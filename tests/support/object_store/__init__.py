@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+import threading
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from tests.support.go import GoProgram, executable
@@ -49,6 +52,43 @@ def object_store() -> Iterator[dict[str, str]]:
             }
         finally:
             process.kill()
+
+
+@contextmanager
+def read_only(store: str) -> Iterator[str]:
+    """Yield the URL of a way to a store by which everything can be read, and nothing written."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            sent = urllib.request.Request(f"{store}{self.path}", method=self.command)
+            try:
+                with urllib.request.urlopen(sent, timeout=5) as answer:
+                    self._answer(answer.status, answer.read())
+            except urllib.error.HTTPError as error:
+                self._answer(error.code, error.read())
+
+        def do_PUT(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self._answer(403, b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>")
+
+        do_HEAD = do_GET
+        do_POST = do_DELETE = do_PUT
+
+        def _answer(self, status: int, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
 
 
 def _answers(at: str) -> bool:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from dynamic_kafka.app import run
 from dynamic_kafka.app.cli import main
+from dynamic_kafka.app.query import start_checks
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.executor.verdicts import save_change
+from dynamic_kafka.metadata.topic_ids import shown_topic_id
 from dynamic_kafka.planning.integrity import TopicChange, integrity_error
 from tests.unit.app_tools.saved_app import saved_app
 
@@ -78,6 +81,22 @@ def test_an_acceptance_of_the_tool_lets_spark_start(app: Path, capsys: pytest.Ca
     assert main(["accept", str(checkpoint), *location, "--topic", f"east/orders={NEW}", "--yes"]) == 0
     assert "the new topic is read from its first record" in capsys.readouterr().out
     assert starts_spark(app)
+
+
+@pytest.mark.parametrize(("pin", "stands"), [(OLD, True), (NEW, False)])
+def test_a_first_start_obeys_a_verdict_about_its_pin(
+    app: Path, pin: str, stands: bool, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given no batch yet, and a first start that has found the pinned topic re-created
+    shutil.rmtree(app.parent / "checkpoint" / "out" / "offsets")
+    change = TopicChange("east", "orders", OLD, NEW, pinned=True)
+    save_change(state_of(app), "", "verdict", change)
+    monkeypatch.setattr(start_checks, "topics_with_ids", lambda *_: frozenset())
+
+    # Then the next one ends before Spark starts, as long as metadata pin the same id
+    describe(app.parent, topicIds={"orders": shown_topic_id(pin)})
+    assert starts_spark(app) != stands
+    assert (f"TopicIntegrityError: {integrity_error([change])}" in capfd.readouterr().err) == stands
 
 
 def test_a_checkpoint_that_cannot_be_read_is_left_to_the_query(app: Path) -> None:

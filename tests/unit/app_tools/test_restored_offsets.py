@@ -47,6 +47,18 @@ def test_each_split_starts_where_its_source_ends() -> None:
     assert (restored.unnamed, restored.unchecked) == ({}, ())
 
 
+def test_restored_topics_are_pinned_to_their_ids() -> None:
+    # Given a saved topic, one that is not saved, and one of a broker that reports no ids
+    orders = TopicObservation({0: 100, 1: 50}, {0: 10, 1: 0}, topic_id=WEST_ID)
+    others = {"new": TopicObservation({0: 5}, {0: 0}, topic_id="id-2"), "old": TopicObservation({0: 5}, {0: 0})}
+    saved = SavedOffsets("the group", {ONE: 40, Split("east", "old", 0): 3})
+    restored = restore(saved, {"east": ClusterObservation({"orders": orders, **others}, "K1")}, NAMED)
+    (entry,) = restored_wire(saved, restored)["metadata"]
+    assert entry["topicIds"] == {"orders": "a-_" + REST}
+    assert entry["startingOffsets"] == {"orders": {"0": 40}, "old": {"0": 3}}
+    ListCluster.model_validate({"bootstrapServers": "e:9092", "topics": ["orders", "new", "old"], **entry})
+
+
 def test_records_behind_the_start_that_were_delivered_come_twice() -> None:
     group, rows = {ONE: 45}, {ONE: 60, TWO: 7}
     restored = restore(SAVED, answers(), NAMED, delivered=[group, rows], rows=rows)

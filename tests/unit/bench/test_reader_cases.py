@@ -42,6 +42,13 @@ def test_tuned_is_tuned_in_every_case() -> None:
     assert all(dict(each.options) == {"kafka.group.id": "tuned", **TUNED} for each in tuned)
 
 
+def test_both_readers_read_every_compression() -> None:
+    raw = {case.topic.compression: [each.name for each in case.variants] for case in CASES if "raw" in case.name}
+
+    assert raw.keys() == {"none", "zstd", "lz4"}
+    assert all({"native", "python"} <= set(found) for name, found in raw.items() if name != "none")
+
+
 def test_some_columns_of_ours_meet_as_many_of_theirs() -> None:
     for case in CASES:
         ours = {len(each.options["columns"].split(",")) for each in case.variants if "columns" in each.options}

@@ -112,6 +112,12 @@ def test_what_did_not_run_has_not_fallen() -> None:
     ]
 
 
+@pytest.mark.parametrize(("peak", "fallen"), [(222, []), (223, ["worker_peak_mb is 223, and was 200"])])
+def test_more_memory_of_a_worker_has_fallen(peak: int, fallen: list[str]) -> None:
+    assert falls({"about": {}, "worker_peak_mb": peak}, {"worker_peak_mb": 200}) == fallen
+    assert falls({"about": {}}, {"worker_peak_mb": 200}) == falls({"worker_peak_mb": 300}, {}) == []
+
+
 @pytest.mark.parametrize("change", [{"rounds": 1}, {"topic": {**CASE["topic"], "records": 10}}])  # type: ignore[dict-item]
 def test_a_small_run_is_not_compared(change: dict[str, Any]) -> None:
     measured = result(1.0)

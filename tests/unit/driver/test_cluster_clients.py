@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.driver import cluster_clients as clusters
-from dynamic_kafka.driver.cluster_clients import ClusterProbes, client_of, observe_all
+from dynamic_kafka.driver.cluster_clients import ClusterProbes, client_of, observe_all, request_of
 from dynamic_kafka.errors import (
     ClusterRefusedError,
     ClusterUnreachableError,
@@ -126,3 +126,19 @@ def test_the_options_own_document_names_its_servers(monkeypatch: pytest.MonkeyPa
         password("evil:9092")
     # A list adds servers to them, and replaces none
     assert password("e:9092,f:9092", more="f:9092") == "hunter2"
+
+
+@pytest.mark.parametrize(
+    ("options", "ids", "idle"),
+    [
+        ({}, {}, True),
+        ({"topicIntegrityCheck": "true", "stateLocation": "/state"}, {}, False),
+        ({"recordEvaluator": "module:name", "stateLocation": "/state"}, {}, False),
+        ({}, {"t": "4ceWFAj4RwuuDIWAvAiQCA"}, False),
+    ],
+    ids=["unchecked", "all are checked", "stop records end the query", "pinned"],
+)
+def test_only_what_no_plan_checks_may_be_idle(options: Mapping[str, str], ids: Mapping[str, str], idle: bool) -> None:
+    parsed = parse_options({"streamIds": "s", "metadataPath": "streams.yaml", **options}, mode="streaming")
+    pinned = replace(SUBSCRIPTION, clusters={"east": replace(SUBSCRIPTION.clusters["east"], topic_ids=ids)})
+    assert request_of(parsed, pinned, "east", idle=True).idle is idle

@@ -223,3 +223,21 @@ def test_verdicts_about_earlier_topics_go(state: StateLocation, tmp_path: Path, 
     for kind in ("verdict", "accepted"):
         left = saved_changes(state, "q", kind)  # type: ignore[arg-type]
         assert sorted(change.topic for change in left.values()) == ["u", "v"]
+
+
+def test_files_of_interrupted_checks_go(state: StateLocation, tmp_path: Path) -> None:
+    state.write("q/seen/check-1.json", {})
+    purge(state, SAVED, DRIVER)
+    assert (tmp_path / "q" / "seen" / "check-1.json").exists()  # its process may be about to delete it
+    make_old(tmp_path)
+    purge(state, SAVED, DRIVER)
+    assert not (tmp_path / "q" / "seen" / "check-1.json").exists()
+
+
+def test_verdicts_of_first_starts_go_once_a_query_has_begun(state: StateLocation, tmp_path: Path) -> None:
+    save_change(state, "", "verdict", TopicChange("east", "t", "old", "new", pinned=True))
+    purge(state, SAVED, DRIVER)
+    assert len(names(tmp_path / "first-start" / "integrity")) == 1  # it is not old
+    make_old(tmp_path)
+    purge(state, SAVED, DRIVER)
+    assert saved_changes(state, "", "verdict") == {}

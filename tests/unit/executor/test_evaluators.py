@@ -269,6 +269,15 @@ def test_a_module_is_imported_at_the_start() -> None:
         (f"{HERE}:Words", "is neither a function nor has it is_end_of_stream or end_of_stream_mask"),
         (f"{HERE}:Nothing", "does not define is_end_of_stream or end_of_stream_mask"),
         (f"{HERE}:NoOptions", "cannot be made: TypeError: "),
+        (
+            f"{HERE}:two_arguments",
+            "two_arguments is called with a record as its one argument: missing a required argument",
+        ),
+        (f"{HERE}:NoArgument", "NoArgument is called with a record as its one argument: too many positional arguments"),
+        (
+            f"{HERE}:NoBatch",
+            "NoBatch is called with a batch of rows as its one argument: too many positional arguments",
+        ),
         ("day_end", r"'day_end' is no `module:Name`, and .* was given no such name; write `MODULE:day_end`"),
     ],
 )
@@ -287,6 +296,25 @@ class NoOptions:
 
     def is_end_of_stream(self, record: Any) -> bool:
         return True
+
+
+def two_arguments(record: Any, options: Any) -> bool:
+    return True
+
+
+class NoArgument(RecordEvaluator):
+    def is_end_of_stream(self) -> bool:  # type: ignore[override]
+        return True
+
+
+class NoBatch(RecordEvaluator):
+    def end_of_stream_mask(self) -> list[bool]:
+        return []
+
+
+def test_a_deserialiser_takes_one_argument() -> None:
+    with pytest.raises(OptionError, match=r"recordDeserializer .*:two_arguments is called with a record as"):
+        named(f"{HERE}:is_end", recordDeserializer=f"{HERE}:two_arguments")
 
 
 def test_a_misspelt_registered_name_names_the_nearest() -> None:

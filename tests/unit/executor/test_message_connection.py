@@ -22,6 +22,9 @@ class Message:
     def __len__(self) -> int:
         return 10
 
+    def key(self) -> None:
+        return None
+
     def offset(self) -> int:
         return self.at
 

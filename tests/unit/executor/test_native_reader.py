@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
 import random
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -17,13 +19,14 @@ from confluent_kafka import KafkaError, Producer
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.executor import native, native_connection
 from dynamic_kafka.executor.columns import SIZE, arrow_schema
-from dynamic_kafka.executor.connection import Connection, Wanted
+from dynamic_kafka.executor.connection import Connection, Fetched, Wanted
 from dynamic_kafka.executor.message_connection import MessageConnection
 from dynamic_kafka.executor.native_connection import NativeConnection, connect, extension_for
 from dynamic_kafka.executor.rows import Rows, UnreadableHeadersError
 from dynamic_kafka.options.columns import COLUMNS
 from dynamic_kafka.planning.splits import Split
-from tests.support.native import broker_within, checker, produce_header, require
+from tests.support.native import broker_within, checker, lacking, produce_header, require, sanitized
+from tests.support.places import ROOT
 
 RUN_S, FUZZ_S = 8, 5
 SPLIT = Split("east", "orders", 0)
@@ -35,6 +38,16 @@ def test_nothing_is_wrong_under_sanitizers(tmp_path: Path) -> None:
     seed = random.randrange(1 << 32)
     done = subprocess.run([program, str(RUN_S), str(seed)], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, ""), f"seed {seed}: {done.stderr}"
+
+
+def test_nothing_is_wrong_in_a_process_under_sanitizers() -> None:
+    """The extension as Python loads it: the tests below that read or break something, in a process of its own."""
+    require()
+    chosen = "same_rows or same_bytes or assignment or utf_8 or closed or close_while or outlive"
+    tests = [sys.executable, "-m", "pytest", "-p", sanitized.__name__, __file__, "-k", chosen]
+    environment = os.environ | sanitized.build()
+    done = subprocess.run(tests, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0 and " skipped" not in done.stdout, f"{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
 
 
 # -- both readers of one log -------------------------------------------------------------------------------------------
@@ -143,6 +156,27 @@ def test_both_readers_give_the_same_rows(broker: tuple[Producer, str]) -> None:
         made.close_in_background()
 
 
+@pytest.mark.parametrize(("headers", "size"), [(True, 26), (False, 9)])
+def test_both_readers_count_the_same_bytes(broker: tuple[Producer, str], headers: bool, size: int) -> None:
+    """Keys and values, and headers where these are fetched: a record of large headers fills a batch, too."""
+    producer, address = broker
+    topic = f"counted-{headers}"
+    records: list[dict[str, Any]] = [
+        {"key": "key", "value": "value", "headers": [("é", b"0123456789"), ("none", None)]},
+        {"value": "1", "headers": [("a", b"")]},
+    ]
+    produce(producer, topic, records)
+    for reader in ("native", "python"):
+        made, position, found = opened(address, reader=reader), 0, Fetched(None, 0, 0, 0, None)
+        made.assign(Split("east", topic, 0), 0, -1)
+        deadline = time.monotonic() + 30
+        while position < 2 and time.monotonic() < deadline:
+            found = made.fetch(Wanted(position, 2, -1, 10, 1 << 20, 100.0, headers), 0.1)
+            position = found.position
+        assert (found.rows, found.size) == (2, size), reader
+        made.close_in_background()
+
+
 def test_a_partition_reads_on_after_each_assignment(broker: tuple[Producer, str]) -> None:
     producer, address = broker
     produce(producer, "again", [{"value": str(number)} for number in range(50)])
@@ -189,6 +223,14 @@ def test_a_header_key_that_is_not_utf_8_crashes_no_process(reader: str, broker: 
     refused = f"cannot show the headers of the record at offset 1 of east/{topic}[0]: the key of one of them"
     assert [error[: len(refused)] for error in errors] == ["", refused] * 2
     assert gc.isenabled()
+    made.close_in_background()
+
+
+def test_a_timestamp_of_too_many_bits_is_an_error(broker: tuple[Producer, str]) -> None:
+    produce(broker[0], "far", [{"value": "0"}, {"value": "1", "timestamp": 1 << 62}])
+    made = opened(broker[1], reader="native")
+    with pytest.raises(OverflowError, match="the timestamp of the record at offset 1 exceeds 64 bits of microseconds"):
+        read(made, "far", 0, 2)
     made.close_in_background()
 
 
@@ -242,6 +284,16 @@ def test_rows_outlive_their_client(broker: tuple[Producer, str]) -> None:
     assert [value for batch in made for value in batch.column("value").to_pylist()] == [b"x" * 1000] * 100
 
 
+@pytest.mark.parametrize(("switch", "ends_as"), [("", pytest.fail.Exception), ("no", pytest.skip.Exception)])
+def test_in_ci_what_is_lacking_fails_a_test(
+    monkeypatch: pytest.MonkeyPatch, switch: str, ends_as: type[BaseException]
+) -> None:
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv(native.SWITCH, switch)
+    with pytest.raises(ends_as, match="no compiler"):
+        lacking("no compiler")
+
+
 # -- the option `reader` -----------------------------------------------------------------------------------------------
 
 
@@ -267,6 +319,16 @@ def test_with_an_extension_the_option_decides(caplog: pytest.LogCaptureFixture) 
         "this process reads in Python, as the option 'reader' says",
         "this process reads natively",
     ]
+
+
+@pytest.mark.parametrize(("value", "is_found"), [("no", False), ("", True)])
+def test_the_environment_can_switch_the_extension_off(
+    monkeypatch: pytest.MonkeyPatch, value: str, is_found: bool
+) -> None:
+    require()
+    monkeypatch.setenv(native.SWITCH, value)
+    found = native.load.__wrapped__()
+    assert (found != "DYNAMIC_KAFKA_NATIVE=no") == (not isinstance(found, str)) == is_found
 
 
 def test_a_file_that_does_not_load_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:

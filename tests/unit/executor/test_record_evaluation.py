@@ -147,8 +147,8 @@ def test_the_first_report_stays(task: ReadTask) -> None:
     assert task.reports.stop_record(SPLIT) == 6
 
 
-def refused(*_: object) -> None:
-    raise PermissionError("no links here")
+def refused(*_: object, **__: object) -> None:
+    raise PermissionError("not allowed")
 
 
 def test_the_first_report_stays_without_hard_links(task: ReadTask, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,10 +197,28 @@ def test_executors_without_the_drivers_files_are_refused(task: ReadTask, tmp_pat
         attempt(elsewhere, 6)
 
 
-def test_the_drivers_files_are_looked_for_once(task: ReadTask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_executors_that_cannot_write_read_nothing(
+    task: ReadTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a folder in which executors cannot write, whether there will be a stop record or not
+    monkeypatch.setattr("dynamic_kafka.executor.state_folder._write_local", refused)
+    for end in (None, 6):
+        evaluation: Any = Loaded(end)
+        with pytest.raises(OptionError, match=r"executors must be able to write .*/q/seen, .* Give executors the same"):
+            begin(task, evaluation)
+        assert evaluation.asked == 0
+
+    # Once they can, they read, and nothing is left of the check
+    monkeypatch.undo()
+    assert attempt(task, None) == [4, 5, 6, 7, 8]
+    assert list((tmp_path / "q" / "seen").iterdir()) == [] and reported(task) == []
+
+
+def test_the_folder_is_checked_once_in_a_process(task: ReadTask, monkeypatch: pytest.MonkeyPatch) -> None:
     attempt(task, None)
     asked = []
     monkeypatch.setattr(StateFolder, "list_folders", lambda *_: asked.append(1) or [])
+    monkeypatch.setattr(StateFolder, "check_writable", lambda *_: asked.append(1))
     attempt(task, None)
     assert not asked and read_task._shared
 

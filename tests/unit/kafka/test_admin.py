@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -60,6 +61,33 @@ def test_a_new_client_is_made_only_without_an_answer(
         admin.kafka_id("orders")
     admin.close_in_background()
     assert (type(raised.value), admin.clients) == (kind, clients)
+
+
+class Answering(Admin):
+    """A client that lists the topics that it is asked for, with one error in all."""
+
+    def __init__(self, error: int | None) -> None:
+        super().__init__(KafkaError._FAIL, None)
+        self.error, self.asked = error, list[str]()
+
+    def _metadata(self, topic: str, left_s: float) -> ClusterMetadata:
+        self.asked.append(topic)
+        error = KafkaError(self.error) if self.error is not None else None
+        found: Any = SimpleNamespace(
+            cluster_id="kafka-1", brokers={1: "east-1"}, topics={topic: SimpleNamespace(error=error)}
+        )
+        return cast(ClusterMetadata, found)
+
+
+@pytest.mark.parametrize(
+    ("error", "second"),
+    [(KafkaError.UNKNOWN_TOPIC_OR_PART, "none"), (None, "none"), (KafkaError.TOPIC_AUTHORIZATION_FAILED, "orders")],
+    ids=["unknown", "exists", "refused"],
+)
+def test_a_refused_name_is_asked_for_only_once(error: int | None, second: str) -> None:
+    admin = Answering(error)
+    assert [admin.kafka_id("orders", "none") for _ in range(2)] == ["kafka-1", "kafka-1"]
+    assert admin.asked == ["none", second]
 
 
 class Leaderless(Admin):

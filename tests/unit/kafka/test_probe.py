@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.planning.starting import OffsetQuery
 
 ORDERS = ObservationRequest(topics=("orders",), describe=False)
+IDLE = replace(ORDERS, idle=True)
 
 Observe = Callable[..., ClusterObservation]
 
@@ -24,6 +26,7 @@ class Cluster:
 
     Attributes:
         asked: the names of the calls, in order.
+        named: the topics in the requests for the cluster's id.
         before: called before each answer, with the name of the call; tests change topics here.
     """
 
@@ -32,9 +35,11 @@ class Cluster:
     def __init__(self) -> None:
         self.topics: dict[str, tuple[str, list[int]]] = {"orders": ("old", [9])}
         self.asked: list[str] = []
+        self.named: list[str] = []
         self.before: Callable[[str], None] = lambda call: None
 
-    def kafka_id(self, topic: str) -> str:
+    def kafka_id(self, topic: str, instead: str | None = None) -> str:
+        self.named.append(instead or topic)
         return "kafka"
 
     def describe_topics(self, names: Iterable[str]) -> tuple[dict[str, tuple[str, list[int]]], frozenset[str]]:
@@ -142,3 +147,63 @@ def test_new_partitions_are_found_only_by_a_due_description(east: Cluster, obser
     assert seen(observe()) == {"orders": ("old", {0: 9})}
     assert east.asked == ["offsets", "describe"]
     assert seen(observe(ObservationRequest(topics=("orders",), describe=True))) == {"orders": ("old", {0: 9, 1: 2})}
+
+
+def test_an_idle_cluster_is_asked_for_its_ends_alone(east: Cluster, observe: Observe) -> None:
+    first = observe()
+    east.asked.clear()
+    assert (observe(IDLE), observe(IDLE)) == (first, first)
+    assert east.asked == ["offsets", "offsets"]
+
+
+@pytest.mark.parametrize(
+    "request_now",
+    [ORDERS, replace(IDLE, earliest=True), replace(IDLE, topics=("orders", "returns")), replace(IDLE, describe=True)],
+    ids=["not idle", "opened", "other topics", "due"],
+)
+def test_ids_are_checked_unless_nothing_is_new(
+    east: Cluster, observe: Observe, request_now: ObservationRequest
+) -> None:
+    observe()
+    east.asked.clear()
+    observe(request_now)
+    assert east.asked[-2:] == ["offsets", "describe"]
+
+
+def test_ids_are_checked_when_an_end_has_moved(east: Cluster, observe: Observe) -> None:
+    observe()
+    east.topics["orders"] = ("new", [12])
+    assert seen(observe(IDLE)) == {"orders": ("new", {0: 12})}
+
+
+def test_ids_of_an_idle_cluster_are_checked_after_a_time(
+    east: Cluster, observe: Observe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    observe()
+    east.topics["orders"] = ("new", [9])
+    assert seen(observe(IDLE)) == {"orders": ("old", {0: 9})}
+    monkeypatch.setattr(probe, "RECHECK_S", 0.0)
+    assert seen(observe(IDLE)) == {"orders": ("new", {0: 9})}
+
+
+def test_a_topic_recreated_during_a_check_is_checked_again(east: Cluster, observe: Observe) -> None:
+    observe()
+    east.topics["orders"] = ("old", [10])
+
+    def recreate(call: str) -> None:
+        if east.asked[-2:] == ["offsets", "describe"]:
+            east.topics["orders"], east.before = ("new", [10]), lambda call: None
+
+    east.before = recreate
+    assert seen(observe(IDLE)) == {"orders": ("new", {0: 10})}
+
+
+def test_the_cluster_id_is_asked_for_with_a_small_topic(east: Cluster, observe: Observe) -> None:
+    both = replace(ORDERS, topics=("orders", "returns"))
+    east.topics = {"orders": ("a", [0] * 200), "returns": ("b", [0] * 50)}
+    observe(both)
+    observe(both)
+    east.topics["returns"] = ("b", [0] * 51)
+    observe(replace(both, describe=True))
+    observe(both)
+    assert east.named == ["orders", "returns", "returns", probe.NO_TOPIC]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from dynamic_kafka.planning.plan import Limits
+from tests.unit.planning.people import CLUSTERS, NAMED, People
 from tests.unit.planning.simulation import (
-    Answer,
     CrashPoint,
     Rule,
     SimulatedCluster,
@@ -19,12 +19,9 @@ from tests.unit.planning.simulation import (
     everything,
 )
 
-CLUSTERS = st.sampled_from(["a", "b"])
 TOPICS = st.sampled_from(["t", "u"])
 TIMES = st.sampled_from([0, 400, 700, 1100])
 CRASHES: st.SearchStrategy[CrashPoint] = st.sampled_from(["planned", "logged", "amended", "reading", "delivered"])
-NAMED = st.sampled_from([{"t"}, {"u"}, {"t", "u"}, {"t", "u"}, set()])
-ANSWERS: st.SearchStrategy[Answer] = st.sampled_from(["described", "not described", "one lacks it"])
 STARTS: st.SearchStrategy[Rule] = st.sampled_from([None, "earliest", "latest", 1])
 STOPS: st.SearchStrategy[Rule] = st.sampled_from([None, "latest", 3, 6])
 LIMITS = st.sampled_from(
@@ -39,7 +36,7 @@ LIMITS = st.sampled_from(
 )
 
 
-class AQueryInAWildWorld(RuleBasedStateMachine):
+class AQueryInAWildWorld(People, RuleBasedStateMachine):
     """Two physical clusters with two topics each; operators do rare things to them."""
 
     @initialize(
@@ -135,11 +132,6 @@ class AQueryInAWildWorld(RuleBasedStateMachine):
             self.world.step(crash=crash)
         cut = max(found.first.get(0, 0), found.ends[0] - lost)
         self.world.elect(self.world.clusters[cluster], topic, 0, cut, grown)
-
-    @rule(accepts=st.booleans(), by=st.sampled_from(["pin", "tool"]), lost=st.booleans())
-    def losses_are_accepted_or_not(self, accepts: bool, by: Literal["pin", "tool"], lost: bool = False) -> None:
-        # A process may die before it has written the verdict for which it ends
-        self.world.accepts_losses, self.world.accepts_by, self.world.verdicts_are_lost = accepts, by, lost
 
     @precondition(lambda self: self.flavour != "stops")
     @rule(cluster=CLUSTERS, topic=TOPICS)
@@ -239,13 +231,6 @@ class AQueryInAWildWorld(RuleBasedStateMachine):
     @rule(cluster=CLUSTERS)
     def somebody_abandons_a_cluster(self, cluster: str) -> None:
         self.world.abandon(cluster)
-
-    @rule(
-        limit=st.sampled_from([None, 1, 3]),
-        changes=st.lists(st.tuples(CLUSTERS, NAMED, st.booleans(), ANSWERS), max_size=3),
-    )
-    def a_run_of_available_now(self, limit: int | None, changes: list[tuple[str, set[str], bool, Answer]]) -> None:
-        self.world.run_available_now(limit, [(cluster, set(named), *how) for cluster, named, *how in changes])
 
     @rule(what=st.sampled_from(["emptied", "dropped", "another"]))
     def the_state_is_lost_for_a_start(self, what: Literal["emptied", "dropped", "another"]) -> None:

@@ -133,8 +133,12 @@ def test_a_verdict_is_recorded_before_the_error_goes_on() -> None:
     for query in ("", "q"):
         with pytest.raises(TopicIntegrityError), recorded_verdicts(state, query):
             raise integrity_error([DELETION, CHANGE])
-    assert set(saved_changes(state, "q", "verdict").values()) == {CHANGE, DELETION}
-    assert all(path.startswith("q/integrity/verdict-") for path in state.files)
+    for query in ("", "q"):
+        assert set(saved_changes(state, query, "verdict").values()) == {CHANGE, DELETION}
+    assert {path.rpartition("-")[0] for path in state.files} == {
+        "first-start/integrity/verdict",
+        "q/integrity/verdict",
+    }
 
 
 def test_a_verdict_that_cannot_be_written_hides_no_error(caplog: pytest.LogCaptureFixture) -> None:
@@ -158,6 +162,7 @@ def refused(
     named: str = "t",
     pin: str | None = None,
     have_ids: HaveIds = no_broker,
+    first: bool = False,
 ) -> str:
     """Return the words of a start that a verdict ends; empty if it goes on."""
     given = {"streamIds": "s", "metadataPath": "/streams.yaml"}
@@ -166,7 +171,7 @@ def refused(
     options = parse_options(given, mode="streaming")
     east = SubscribedCluster({named: "s"}, {}, topic_ids={} if pin is None else {named: pin})
     name = options.single.cluster_id if options.single is not None else "east"
-    document = replace(END, clusters={name: END.clusters["east"]})
+    document = OffsetDocument() if first else replace(END, clusters={name: END.clusters["east"]})
     try:
         refuse_standing(
             state, [document], options, lambda: Subscription({name: east} if named else {}, ("s",)), have_ids
@@ -184,6 +189,25 @@ def test_a_verdict_ends_a_start_with_the_same_words() -> None:
     assert refused(state, named="u") == ""
     save_change(state, "q", "accepted", CHANGE)
     assert refused(state) == ""
+
+
+@pytest.mark.parametrize("found", ["new", ""])
+def test_a_first_start_obeys_the_verdict_of_one_before(found: str) -> None:
+    # Given a first start that ended, since metadata pin another id
+    state, verdict = MemoryState(), replace(CHANGE, found=found, pinned=True)
+    save_change(state, "", "verdict", verdict)
+
+    # Then each further one ends, while the pin is the same, and brokers do not have the id
+    words = str(integrity_error([verdict]))
+    assert refused(state, pin="old", have_ids=having("new"), first=True) == words
+    for pin, named in (("new", "t"), (None, "t"), ("old", "u")):
+        assert refused(state, pin=pin, named=named, first=True) == ""
+    assert refused(state, pin="old") == ""  # a query that has begun has verdicts of its own
+
+    # And it was wrong if they have it
+    assert refused(state, pin="old", have_ids=having("old"), first=True) == ""
+    assert not saved_changes(state, "", "verdict")
+    assert list(saved_changes(state, "", "withdrawn").values()) == [verdict]
 
 
 def test_a_pattern_names_a_topic_that_its_cluster_lists_no_more() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynamic_kafka.planning.splits import Split, SplitRange, slice_ranges
+from dynamic_kafka.planning.splits import Split, SplitRange, group_ranges, slice_ranges
 
 
 def part(cluster: str, partition: int, start: int, end: int, epoch: int = -1) -> SplitRange:
@@ -78,3 +78,50 @@ def test_pieces_cover_the_ranges_exactly(
         own = sorted((p.start, p.end) for p in pieces if p.split == found.split)
         assert [start for start, _ in own] == ([found.start, *[end for _, end in own[:-1]]] if found.size else [])
         assert not own or own[-1][1] == found.end
+
+
+def few(cluster: str, count: int, size: int = 1) -> list[SplitRange]:
+    return [part(cluster, number, 0, size) for number in range(count)]
+
+
+def grouped(ranges: list[SplitRange], least: int | None = None) -> list[int]:
+    return [len(group) for group in group_ranges(ranges, min_partitions=least)]
+
+
+def test_only_many_small_ranges_share_tasks() -> None:
+    assert grouped(few("a", 64)) == [1] * 64
+    assert grouped(few("a", 127)) == [1] * 127
+    assert grouped(few("a", 128)) == [2] * 64
+    assert grouped(few("a", 1000)) == [15] * 66 + [10]
+
+
+def test_shared_tasks_have_a_limited_number_of_offsets() -> None:
+    assert grouped(few("a", 1000, size=4000)) == [2] * 500
+    assert grouped(few("a", 1000, size=5001)) == [1] * 1000
+    # A large range does not keep the small ones before and behind it apart
+    assert grouped([*few("a", 2), part("a", 9, 0, 10_001), *few("a", 300)])[:3] == [4, 1, 4]
+
+
+def test_there_are_never_fewer_tasks_than_min_partitions() -> None:
+    assert grouped(few("a", 1000), 300) == [3] * 333 + [1]
+    assert grouped(few("a", 1000), 3) == [15] * 66 + [10]
+
+
+def test_tasks_are_shared_within_a_cluster_in_turns() -> None:
+    turns = slice_ranges([*few("a", 200), *few("b", 200)], min_partitions=None, max_records=None)
+    groups = group_ranges(turns, min_partitions=None)
+    assert [{each.split.cluster for each in group} for group in groups] == [{"a"}, {"b"}] * 34
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 6_000)), max_size=400),
+    st.none() | st.integers(1, 300),
+    st.none() | st.integers(1, 20_000),
+)
+def test_groups_hold_each_range_once(given_ranges: list[tuple[str, int]], least: int | None, most: int | None) -> None:
+    ranges = [part(cluster, number, 0, size) for number, (cluster, size) in enumerate(given_ranges)]
+    groups = group_ranges(ranges, min_partitions=least, max_records=most)
+    assert sorted((each for group in groups for each in group), key=lambda each: each.split.partition) == ranges
+    assert len(groups) >= min(len(ranges), max(64, least or 0))
+    assert all(len({each.split.cluster for each in group}) == 1 for group in groups)
+    assert all(len(group) == 1 or sum(each.size for each in group) <= min(10_000, most or 10_000) for group in groups)

@@ -12,13 +12,15 @@ from dynamic_kafka.errors import DataLossError
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning.amendments import Amendment, Amendments
+from dynamic_kafka.planning.batch import plan_batch
 from dynamic_kafka.planning.codec import encode, fingerprint
 from dynamic_kafka.planning.observation import ClusterObservation, Observation, TopicObservation
 from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.questions import AbsentTopicsQuestion, Question, run_steps
 from dynamic_kafka.planning.splits import Split, SplitRange
 from dynamic_kafka.planning.stop_records import StopRecord
-from tests.unit.planning.plans import plan, plan_input
+from tests.unit.planning.plans import all_logs_begin_at_zero, plan, plan_input
 from tests.unit.planning.simulation import MemoryState
 
 SPLIT = Split("east", "t", 0)
@@ -124,6 +126,22 @@ def test_a_new_partition_keeps_the_query_open() -> None:
 def test_a_topic_without_a_description_keeps_the_query_open() -> None:
     two = {"east": SubscribedCluster({"t": "s", "u": "s"}, {})}
     assert not planned(END, found=StopRecord(SPLIT, 6, "id"), wanted=two).over
+
+
+@pytest.mark.parametrize("absent", [True, False])
+def test_a_new_topic_that_one_broker_lacks_keeps_it_open(absent: bool) -> None:
+    two = {"east": SubscribedCluster({"t": "s", "u": "s"}, {})}
+    seen = TopicObservation({0: 12}, {}, topic_id="id")
+    answers = {"east": ClusterObservation({"t": seen}, "Mk", missing=frozenset({"u"}))}
+
+    def brokers(question: Question) -> Any:
+        if isinstance(question, AbsentTopicsQuestion):
+            return question.topics if absent else frozenset()
+        return all_logs_begin_at_zero(question)
+
+    found = run_steps(plan_batch(plan_input(ended(), two, answers, options=EVALUATED)), brokers)
+    assert found.waits_for == ("" if absent else "not all partitions are described of east/u")
+    assert found.plan.document.over is absent
 
 
 def test_newer_metadata_not_in_force_keep_the_query_open() -> None:

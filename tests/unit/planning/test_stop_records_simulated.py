@@ -1,5 +1,6 @@
 """Over any sequence of stop records, re-created topics, metadata changes and crashes, splits end once and for ever.
 
+The query may check the ids of its topics, fail on data loss, and run as `Trigger.AvailableNow`.
 No record at or behind a stop record is delivered, each one before it exactly once, and the query is over only once all
 of its splits have ended. The evaluator may change at any time: nothing that was decided changes with it.
 """
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
+from tests.unit.planning.people import People
 from tests.unit.planning.simulation import Record, SimulatedCluster, SimulatedTopic, Simulation
 from tests.unit.planning.test_exactly_once import CLUSTERS, CRASHES, TOPICS, AQueryAndItsWorld, CrashPoint
 
@@ -20,7 +22,7 @@ Which = Literal["marked", "none", "every fifth"]
 WHICH: st.SearchStrategy[Which] = st.sampled_from(["marked", "marked", "none", "every fifth"])
 
 
-class AQueryWithAnEvaluator(AQueryAndItsWorld):
+class AQueryWithAnEvaluator(People, AQueryAndItsWorld):
     """The same world, whose query has a record evaluator."""
 
     @initialize(
@@ -28,13 +30,30 @@ class AQueryWithAnEvaluator(AQueryAndItsWorld):
         policy=st.sampled_from(["fail", "stall"]),
         refuse=st.booleans(),
         ids=st.sampled_from([True, True, False]),
+        fail_on_loss=st.booleans(),
+        integrity=st.booleans(),
     )
     def a_query(
-        self, starting: Literal["earliest", "latest"], policy: Literal["fail", "stall"], refuse: bool, ids: bool
+        self,
+        *,
+        starting: Literal["earliest", "latest"],
+        policy: Literal["fail", "stall"],
+        refuse: bool,
+        ids: bool,
+        fail_on_loss: bool,
+        integrity: bool,
     ) -> None:
         self.marked: set[tuple[str, int, int]] = set()
         self.which: Which = "marked"
-        self.world = Simulation(starting=starting, policy=policy, refuse=refuse, topic_ids=ids, evaluator=self.is_end)
+        self.world = Simulation(
+            starting=starting,
+            policy=policy,
+            refuse=refuse,
+            topic_ids=ids,
+            fail_on_loss=fail_on_loss,
+            integrity=integrity,
+            evaluator=self.is_end,
+        )
         for kafka_id in ("a", "b"):
             topics = {name: SimulatedTopic(f"{kafka_id}/{name}/0", {0: 1}) for name in ("t", "u")}
             self.world.clusters[kafka_id] = SimulatedCluster(kafka_id, topics, f"{kafka_id}-0", named={"t"})

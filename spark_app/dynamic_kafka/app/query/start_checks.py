@@ -15,6 +15,7 @@ from dynamic_kafka.driver.offset_resolution import topics_with_ids
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import DynamicKafkaError, TopicIntegrityError
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
+from dynamic_kafka.planning.progress import OffsetDocument
 
 
 def check_start(config: AppConfig, discovery: MetadataDiscovery) -> None:
@@ -34,7 +35,7 @@ def check_start(config: AppConfig, discovery: MetadataDiscovery) -> None:
         try:
             with contextlib.suppress(OSError):
                 state = StateLocation(options.state_location) if options.state_location else None
-                documents = checkpoint.documents(checkpoint.planned)
+                documents = checkpoint.documents(checkpoint.planned) or [OffsetDocument()]
                 have_ids = partial(topics_with_ids, options)
                 refuse_standing(state, documents, options, lambda: discovery.current().subscription, have_ids)
         except TopicIntegrityError:

@@ -92,11 +92,13 @@ class RestoredOffsets:
     Attributes:
         unnamed: the next offsets of saved splits that the metadata does not name now: parked ones, or removed since.
         unchecked: clusters or topics whose identity the source does not have, so that it was not checked.
+        topic_ids: {(cluster, topic): the id that a topic with restored offsets has now}.
     """
 
     splits: tuple[RestoredSplit, ...]
     unnamed: Mapping[Split, int]
     unchecked: tuple[str, ...]
+    topic_ids: Mapping[tuple[str, str], str]
 
     def offsets(self) -> dict[Split, int]:
         """Return the start of each split with a saved offset."""
@@ -156,7 +158,14 @@ def restore(
                 ended=offset is not None and split in (saved.ended or ()),
             )
         )
-    return RestoredOffsets(tuple(splits), dict(sorted(kept.items())), tuple(_unchecked(saved, splits)))
+    topic_ids = {
+        each.split[:2]: found
+        for each in splits
+        if each.start is not None
+        and (found := answers[each.split.cluster].topics[each.split.topic].topic_id) is not None
+    }
+    unchecked = tuple(_unchecked(saved, splits))
+    return RestoredOffsets(tuple(splits), dict(sorted(kept.items())), unchecked, topic_ids)
 
 
 def _present(answers: Mapping[str, ClusterObservation], subscription: Subscription) -> Iterator[tuple[Split, int, int]]:

@@ -39,10 +39,12 @@ def restored_text(
         _sums(restored),
         *(_stop_records(saved, restored) if evaluates else ()),
         f"In the metadata, for each cluster:\n\n{_yaml(_metadata(restored))}",
-        "Or as an option of the new query, which has to list every partition (-2 is the first record):\n\n"
+        "Or as an option of the new query, which has to list every partition (-2 is the first record). It names no"
+        " topic ids: a topic that is re-created before the query starts would be read at these offsets.\n\n"
         f"    startingOffsets  {json.dumps(_nested(_every(restored)), sort_keys=True)}",
         "Give the query a new checkpoint and a new stateLocation, and a Parquet sink a new folder. After its first"
-        " committed batch, remove the offsets from the metadata.",
+        " committed batch, remove the offsets from the metadata, and the topicIds with them: while these stay, the"
+        " query ends if such a topic is re-created.",
         *filter(None, [group]),
         *_unnamed(saved, restored),
     ]
@@ -118,16 +120,16 @@ def _every(restored: RestoredOffsets) -> dict[Split, int]:
 
 def _metadata(restored: RestoredOffsets) -> list[Any]:
     """Return the fields of each cluster. One without offsets must not get the option's default, which is the end."""
-    saved = {entry["clusterId"]: entry for entry in _entries(restored.offsets())}
+    saved = {entry["clusterId"]: entry for entry in _entries(restored.offsets(), restored.topic_ids)}
     clusters = dict.fromkeys(each.split.cluster for each in restored.splits)
     return [saved.get(each, {"clusterId": each, "startingOffsets": "earliest"}) for each in clusters]
 
 
-def _entries(offsets: Mapping[Split, int], topic_ids: Mapping[tuple[str, str], str] | None = None) -> list[Any]:
+def _entries(offsets: Mapping[Split, int], topic_ids: Mapping[tuple[str, str], str]) -> list[Any]:
     """Return the fields of each cluster in the metadata: the offsets, and the ids that the topics must have."""
     entries = []
     for cluster, topics in _nested(offsets).items():
-        pins = {name: shown_topic_id((topic_ids or {}).get((cluster, name))) for name in topics}
+        pins = {name: shown_topic_id(topic_ids.get((cluster, name))) for name in topics}
         pinned = {name: topic_id for name, topic_id in pins.items() if topic_id is not None}
         entry = {"clusterId": cluster, "startingOffsets": topics, "topicIds": pinned}
         entries.append({key: value for key, value in entry.items() if value})

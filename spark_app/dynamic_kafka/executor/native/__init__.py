@@ -1,12 +1,14 @@
 """The native reader's extension in C, and whether a process can use it. Runs on executors; the driver checks it, too.
 
-`reader.c` is built where a C compiler is; an installation without it reads in Python. Decision 028 has the reasons.
+`reader.c` is built where a C compiler is; an installation without it reads in Python, and so does a process with
+`DYNAMIC_KAFKA_NATIVE=no` in its environment. Decision 028 has the reasons.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
+import os
 from typing import Any, Protocol
 
 from confluent_kafka import Consumer, KafkaException, cimpl
@@ -15,6 +17,9 @@ from dynamic_kafka.kafka.background import quiet_logger
 
 PLUGIN = "plugin.library.paths"
 """librdkafka's property by which the extension gets at the client that confluent's `Consumer` makes."""
+
+SWITCH = "DYNAMIC_KAFKA_NATIVE"
+"""The environment variable with which a build (`setup.py`) or a process goes without the extension, if it is `no`."""
 
 
 class Extension(Protocol):
@@ -30,6 +35,8 @@ class Extension(Protocol):
 @functools.cache
 def load() -> Extension | str:
     """Return the extension, or the reason why this process cannot use it."""
+    if os.environ.get(SWITCH) == "no":
+        return f"{SWITCH}=no"
     try:
         found: Extension = importlib.import_module(f"{__name__}._reader")  # type: ignore[assignment]
         if ";" in found.__file__:

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 from tests.support.node.processes import tree
-from tests.support.waiting import wait_until
 
 
 def process(proc: Path, pid: int, parent: int, *command: str, kib: int | None = 1024) -> None:
@@ -42,11 +41,13 @@ def test_a_container_that_has_ended_has_no_process(tmp_path: Path) -> None:
 
 
 def test_a_child_of_this_process_is_found() -> None:
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        found = wait_until(
-            lambda: [each for each in tree(os.getpid()) if each.pid == child.pid and "-c" in each.command], "the child"
-        )
-        assert child.stdin is not None
-        child.stdin.close()
+    # The child writes a line when it runs. Until then it has little memory, or still the command of this process.
+    command = (sys.executable, "-c", "input(print('runs', flush=True))")
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "runs\n"
+        found = [each for each in tree(os.getpid()) if each.pid == child.pid]
+        child.communicate("end\n")
 
+    assert [each.command for each in found] == [command]
     assert found[0].resident_mib > 1
