@@ -1,4 +1,4 @@
-# Two commands do everything: `make demo` and `make test`. Both set up what they need.
+# Two commands do nearly everything: `make demo` and `make test`. Both set up what they need.
 .DEFAULT_GOAL := help
 SHELL := bash
 PYTHON ?= python3
@@ -8,6 +8,7 @@ export PYTHON
 # Long files come first, in the order of the command line: the many short unit tests fill the gaps at the end.
 WORKERS ?= 2
 SIDE_BY_SIDE := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+TESTED = $(WITH_READER) .ci/test $(BIN)/python -m pytest $(SIDE_BY_SIDE) $(or $(TESTS),tests/integration tests/unit)
 
 # Only for what runs: an environment is built with the extension all the same.
 ifneq ($(filter-out python,$(READER)),)
@@ -44,8 +45,14 @@ kube-programs:
 	@.ci/prerequisites --go
 	@$(PYTHON) -m tests.support.kube_programs
 
-test: setup-all lint ## Run everything that passes or fails (TESTS='files', ARGS='options of pytest', WORKERS=, READER=python)
-	$(WITH_READER) $(BIN)/python -m pytest $(SIDE_BY_SIDE) $(or $(TESTS),tests/integration tests/unit) $(ARGS)
+test: setup-all ## Run lint, the unit tests and a story of each chapter (TESTS='files': all tests of these; ARGS='options of pytest', WORKERS=)
+	@$(TESTED) $(if $(TESTS),,--without-deep) $(ARGS)
+
+test-all: setup-all ## Run everything that passes or fails (ARGS=, WORKERS=, READER=python)
+	@$(TESTED) $(ARGS)
+
+test-changed: setup ## Run the tests of what changed since BASE=origin/main, in files or in their folder (BASE=, ARGS=)
+	@tests=$$($(BIN)/python -m tests.support.changed $(BASE)) && $(MAKE) --no-print-directory test TESTS="$$tests"
 
 lint: setup ## Run ruff, mypy --strict, and the checks of layers and English
 	$(BIN)/ruff check .

@@ -1,3 +1,3 @@
 from __future__ import annotations
 
-pytest_plugins = ["tests.support.fixtures", "tests.support.kube.fixtures"]
+pytest_plugins = ["tests.support.fixtures", "tests.support.kube.fixtures", "tests.support.tiers"]

@@ -23,9 +23,9 @@ def test_it_runs_on_tags_only() -> None:
 
 
 def test_each_make_command_exists() -> None:
-    named = {target for run in RUNS for target in re.findall(r"\bmake ([a-z-]+)", run)}
-    assert named == {"images", "dist", "chart"}
-    assert named <= set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
+    named = {target for run in RUNS for target in re.findall(r"\bmake ([a-z0-9-]+)", run)}
+    assert named == {"e2e", "images", "dist", "chart"}
+    assert named <= set(re.findall(r"^([a-z0-9-]+):", MAKEFILE, re.MULTILINE))
 
 
 @pytest.mark.parametrize(
@@ -127,5 +127,10 @@ def test_secrets_reach_no_command_line() -> None:
 
 
 def test_the_package_index_comes_last() -> None:
-    assert set(JOBS["publish"]["needs"]) == set(JOBS) - {"publish", "test"}
-    assert JOBS["dist"]["needs"] == "test"
+    assert set(JOBS["publish"]["needs"]) == set(JOBS) - {"publish", "test", "e2e"}
+    assert JOBS["dist"]["needs"] == JOBS["dist-arm64"]["needs"] == ["test", "e2e"]
+
+
+def test_the_weekly_run_in_pods_is_the_job_of_a_release() -> None:
+    weekly = yaml.safe_load((ROOT / ".github" / "workflows" / "weekly.yml").read_text())
+    assert weekly["jobs"] == {"e2e": JOBS["e2e"]}

@@ -33,7 +33,7 @@ from tests.support.streams import (
     write_metadata,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.timeout(900)]
 
 SINKS = ("file", "function", "kafka")
 KILLS = (

@@ -133,7 +133,6 @@ def test_an_added_partition_leaves_the_lag_unknown_until_read(probing: Callable[
 # -- the application -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_drain_in_a_mounted_document_is_reported_as_evidence(brokers: Brokers, topic: Topic, tmp_path: Path) -> None:
     old, new = topic("old"), topic("new")

@@ -61,7 +61,6 @@ def scrape(port: int) -> str:
 
 @pytest.mark.scenario(8)
 @pytest.mark.scenario(35)
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_two_sinks_have_separate_queries_groups_and_metrics(brokers: Brokers, topic: Topic, tmp_path: Path) -> None:
     name = topic("two")

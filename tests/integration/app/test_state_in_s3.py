@@ -92,7 +92,6 @@ def test_executors_without_the_right_to_write_are_named(
     assert StateLocation(f"s3a://{BUCKET}/rights").list_folder("q/seen") == []
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_an_amendment_in_s3_is_obeyed_by_the_next_start(
     brokers: Brokers,

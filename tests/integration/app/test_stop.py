@@ -32,7 +32,6 @@ def test_sigterm_while_metadata_is_awaited_ends_at_once_with_0(tmp_path: Path) -
         assert (ended["code"], ended["reason"]) == (0, "SIGTERM")
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("under", ["python", "spark-submit"])
 def test_sigterm_finishes_the_batch_and_a_restart_is_exact(

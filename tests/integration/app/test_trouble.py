@@ -39,7 +39,6 @@ def pause_in_flight(run: AppRun, at: KafkaCluster) -> None:
     assert run.committed_batch() == -1
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_cluster_that_hangs_in_a_batch_comes_back_exactly(
     brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, tmp_path: Path
@@ -63,7 +62,6 @@ def test_a_cluster_that_hangs_in_a_batch_comes_back_exactly(
         assert_rows(run.rows(), first + more + held)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_removing_a_hanging_cluster_keeps_the_application_going(
     brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, tmp_path: Path

@@ -15,7 +15,6 @@ from tests.support.spark_kafka import SPARK42_PYTHON, connector_jars
 from tests.support.streams import Rows, assert_rows, cluster, produce
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_job_moves_over_from_spark_s_kafka_source(
     brokers: Brokers, topic: Topic, tmp_path: Path, make_story: MakeStory, tools: Tools

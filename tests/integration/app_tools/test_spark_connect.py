@@ -19,7 +19,6 @@ from tests.support.streams import Row, Rows, assert_rows, cluster, produce, writ
 TIMEOUT_S = 240
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_query_of_a_remote_session_follows_metadata(brokers: Brokers, topic: Topic, tmp_path: Path) -> None:
     # given a stream of one cluster, and of one more later

@@ -13,7 +13,6 @@ from tests.support.spark_kafka import SPARK42_PYTHON
 from tests.support.streams import Row, Rows, assert_rows, cluster, produce, write_metadata
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("first", "then", "versions"),

@@ -25,7 +25,7 @@ from tests.support.ports import reserve_ports
 from tests.support.streams import assert_rows, parquet_rows, produce
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.timeout(600)]
 
 TOPIC = "real-driver"
 POD = "app-driver"

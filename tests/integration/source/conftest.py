@@ -19,14 +19,16 @@ def path(tmp_path: Path) -> Path:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run each test with both readers. The processes of the shared Spark session read as its environment says."""
-    if "spark" not in metafunc.fixturenames and metafunc.definition.get_closest_marker("one_reader") is None:
-        metafunc.parametrize("each_reader", readers(), indirect=True)
+    """Run each test of a file marked `both_readers` with both, but for those on the shared Spark session."""
+    if metafunc.definition.get_closest_marker("both_readers") and "spark" not in metafunc.fixturenames:
+        default, *others = readers()
+        deep = [pytest.param(name, marks=pytest.mark.deep("the second reader")) for name in others]
+        metafunc.parametrize("each_reader", [default, *deep], indirect=True)
 
 
 @pytest.fixture(autouse=True)
 def each_reader(request: pytest.FixtureRequest) -> Iterator[str | None]:
-    """Yield the name of the reader that the test runs with; None if it runs once."""
+    """Yield the name of the reader that the test runs with; None if it runs with the default one alone."""
     reader = getattr(request, "param", None)
     with reading_with(reader) if reader else nullcontext():
         yield reader

@@ -5,14 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from dynamic_kafka.executor.attempts import MARK_PREFIX
 from tests.support.driver_process import DriverProcess
 from tests.support.fixtures import FreshCluster
 from tests.support.streams import cluster, stream, write_metadata
-
-pytestmark = pytest.mark.one_reader
 
 DRIVER = """
 import sys

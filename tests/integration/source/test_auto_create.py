@@ -25,8 +25,6 @@ from tests.support.source_run import SourceRun, reading
 from tests.support.streams import assert_rows, cluster, produce, stream, write_metadata
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.one_reader
-
 SOON = {"metadataDiscoveryInterval": "50ms", "partitionDiscoveryInterval": "50ms"}
 
 

@@ -18,8 +18,6 @@ from tests.support.ports import reserve_ports
 from tests.support.source_run import SourceRun
 from tests.support.streams import cluster, produce, stream, write_metadata
 
-pytestmark = pytest.mark.one_reader
-
 Topic = Callable[[str], str]
 
 POLICIES = pytest.mark.parametrize("policy", ["fail", "stall"])

@@ -58,7 +58,6 @@ def throttle(cluster: KafkaCluster, bytes_per_s: int) -> None:
     subprocess.run(command, check=True, capture_output=True, timeout=120)
 
 
-@pytest.mark.one_reader
 def test_statistics_of_a_cluster_reach_the_application(reported: Reported) -> None:
     # Given a query that reads 3 MB
     wait_until(lambda: reported.read(300).received > 1_000_000, "the bytes received")

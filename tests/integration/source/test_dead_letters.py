@@ -18,6 +18,8 @@ from tests.support.source_run import CRASH_POINTS, CrashPoint, SourceRun, readin
 from tests.support.streams import Rows, assert_rows, cluster, produce, stream, write_metadata
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.both_readers
+
 MODULE = "tests.integration.source.evaluators"
 COMPACTED = {"cleanup.policy": "compact"}
 

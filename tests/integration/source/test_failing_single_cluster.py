@@ -15,8 +15,6 @@ from tests.support.source_run import SourceRun
 from tests.support.streams import produce
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.one_reader
-
 
 @pytest.mark.parametrize("way", ["subscribe", "subscribePattern"])
 def test_a_topic_deleted_with_unread_records_is_data_loss(brokers: Brokers, topic: Topic, way: str) -> None:

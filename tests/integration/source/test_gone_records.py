@@ -20,6 +20,8 @@ from tests.support.streams import (
     write_metadata,
 )
 
+pytestmark = pytest.mark.both_readers
+
 SELDOM = PATIENT | {"partitionDiscoveryInterval": "1h"}
 """Options without periodic discovery: only a plan itself can notice a change."""
 

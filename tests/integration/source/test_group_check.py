@@ -17,8 +17,6 @@ from tests.support.kafka import KafkaCluster
 from tests.support.source_run import reading
 from tests.support.streams import cluster, produce, stream, write_metadata
 
-pytestmark = pytest.mark.one_reader
-
 READ_TIMEOUT_S = 30.0
 """The default, which also limits the check."""
 

@@ -28,8 +28,6 @@ from tests.support.streams import (
     write_metadata,
 )
 
-pytestmark = pytest.mark.one_reader
-
 STALL: dict[str, object] = {"clusterFailurePolicy": "stall", "kafka.socket.timeout.ms": 1000}
 
 

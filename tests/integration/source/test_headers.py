@@ -12,6 +12,8 @@ from tests.support.native import produce_header
 from tests.support.source_run import reading
 from tests.support.streams import cluster, produce, stream, write_metadata
 
+pytestmark = pytest.mark.both_readers
+
 
 @pytest.fixture
 def latin1_topic(brokers: Brokers, topic: Topic, path: Path) -> str:

@@ -16,8 +16,6 @@ from tests.support.kafka import KafkaCluster
 from tests.support.source_run import SourceRun
 from tests.support.streams import produce, write_text
 
-pytestmark = pytest.mark.one_reader
-
 
 class LateService(KafkaMetadataService):
     """A service whose first lookup names all clusters of a file, and later ones the clusters of `later` alone.

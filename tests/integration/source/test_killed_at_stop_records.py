@@ -14,7 +14,6 @@ from tests.support.fixtures import Brokers
 from tests.support.streams import Row, Rows, assert_rows, last_document
 
 # Each driver takes its time to start: CI has a job that runs these with the reader in Python.
-pytestmark = pytest.mark.one_reader
 
 
 class Story(KilledStory):

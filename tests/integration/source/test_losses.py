@@ -29,6 +29,8 @@ from tests.support.kafka import KafkaCluster
 from tests.support.source_run import SourceRun, read
 from tests.support.streams import Row, Rows, assert_rows, cluster, produce, stream, write_metadata
 
+pytestmark = pytest.mark.both_readers
+
 
 def reading(path: Path, **options: object) -> AbstractContextManager[SourceRun]:
     """Return a query on the stream `orders` with a short `readTimeout`."""

@@ -36,8 +36,6 @@ from tests.support.streams import (
 )
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.one_reader
-
 
 @pytest.fixture
 def orders(brokers: Brokers, topic: Topic) -> str:

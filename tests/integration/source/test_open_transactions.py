@@ -13,6 +13,8 @@ from tests.support.kafka import KafkaCluster
 from tests.support.source_run import reading
 from tests.support.streams import Row, Rows, cluster, produce, stream, write_metadata
 
+pytestmark = pytest.mark.both_readers
+
 
 @pytest.mark.parametrize("fail", ["true", "false"])
 def test_read_committed_during_a_transaction_is_no_loss(brokers: Brokers, orders: str, path: Path, fail: str) -> None:

@@ -19,8 +19,6 @@ from dynamic_kafka.options.index import OPTIONS
 from tests.integration.source.simulated_spark import Query, at, document, numbered, query, static
 from tests.support.fixtures import Brokers
 
-pytestmark = pytest.mark.one_reader
-
 NOWHERE = {"bootstrapServers": "127.0.0.1:1", "topics": ["t"]}
 GOOD = static(document(east=NOWHERE))
 

@@ -30,6 +30,8 @@ from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.kafka import KafkaCluster, Record
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.both_readers
+
 READ_COMMITTED = {"kafka.isolation.level": "read_committed"}
 
 

@@ -37,6 +37,8 @@ from tests.support.streams import (
     write_metadata,
 )
 
+pytestmark = pytest.mark.both_readers
+
 MODULE = "tests.integration.source.evaluators"
 
 

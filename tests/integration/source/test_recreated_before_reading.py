@@ -35,6 +35,8 @@ from tests.support.streams import (
     write_metadata,
 )
 
+pytestmark = pytest.mark.both_readers
+
 
 def recreate(at: KafkaCluster, topic: str) -> Rows:
     """Delete a topic of cluster `a`, create it again, and return the rows of its 12 records."""

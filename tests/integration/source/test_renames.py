@@ -16,8 +16,6 @@ from tests.support.fixtures import Brokers
 from tests.support.source_run import reading
 from tests.support.streams import Rows, assert_rows, cluster, produce, renamed, stream, write_metadata
 
-pytestmark = pytest.mark.one_reader
-
 
 @pytest.mark.parametrize("policy", ["fail", "stall"])
 def test_a_rename_in_a_rejected_revision_reads_nothing_twice(

@@ -16,8 +16,6 @@ from tests.integration.source.simulated_spark import Query, at, document, number
 from tests.support.fixtures import Brokers, Topic
 from tests.support.streams import last_batch, next_offsets, produce, saved_offset, start_query
 
-pytestmark = pytest.mark.one_reader
-
 
 def first_version(offsets: dict[str, dict[str, dict[str, int]]]) -> str:
     """Return a document of the first version: offsets only."""

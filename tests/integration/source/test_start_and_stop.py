@@ -18,8 +18,6 @@ from tests.integration.source.simulated_spark import Query, at, document, number
 from tests.support.fixtures import Brokers, Topic
 from tests.support.kafka import KafkaCluster, Record
 
-pytestmark = pytest.mark.one_reader
-
 
 def create_filled(cluster: KafkaCluster, name: str, prefix: str, count: int = 10, partitions: int = 1) -> str:
     """Create a topic with `count` numbered records in each partition, a second apart, that never expire."""

@@ -20,6 +20,8 @@ from tests.support.kafka import KafkaCluster
 from tests.support.source_run import SourceRun, reading
 from tests.support.streams import cluster, produce, stream, write_metadata
 
+pytestmark = pytest.mark.both_readers
+
 
 @pytest.fixture
 def truncated(elected: KafkaCluster, brokers: Brokers, orders: str, path: Path) -> Iterator[SourceRun]:

@@ -19,6 +19,8 @@ from tests.support.kafka.dead_letters import Letter, dead_letters
 from tests.support.source_run import CRASH_POINTS, CrashPoint, SourceRun, reading
 from tests.support.streams import Row, Rows, cluster, stream, write_metadata
 
+pytestmark = pytest.mark.both_readers
+
 MODULE = "tests.integration.source.evaluators"
 SCHEMA = "id INT, last BOOLEAN, _corrupt_record STRING"
 JSON = {"value.format": "json", "value.schema": SCHEMA}

@@ -6,7 +6,6 @@ import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-import pytest
 from pyspark.sql import SparkSession
 
 from dynamic_kafka.metadata import (
@@ -19,8 +18,6 @@ from tests.support.fixtures import Brokers, Topic
 from tests.support.source_run import SourceRun
 from tests.support.streams import produce, start_query, write_text
 from tests.support.waiting import wait_until
-
-pytestmark = pytest.mark.one_reader
 
 
 class RegistryService(KafkaMetadataService):

@@ -22,7 +22,7 @@ SANITIZERS = "-fsanitize=address,undefined"
 
 
 def readers() -> list[str]:
-    """Return the readers to test: both, or the one that `make test READER=python` leaves."""
+    """Return the readers to test, the default one first: both, or the one that `make test READER=python` leaves."""
     return ["python"] if os.environ.get(native.SWITCH) == "no" else ["native", "python"]
 
 
