@@ -122,8 +122,8 @@ lock: ## Pin all dependencies anew, within the bounds of pyproject.toml (UPGRADE
 clean: ## Remove the environments, build/ and dist/ (the user's cache stays)
 	rm -rf .venv .venv-spark42 .venv-dist build dist
 
-crds: setup ## Generate the chart's CRDs and docs/crds.md from the models
-	@$(BIN)/python -m kafkastream_operator.models.crd charts/kafkastream-operator/definitions
+crds: setup ## Generate crds/, the chart's copy of them and docs/crds.md from the models
+	@$(BIN)/python -m kafkastream_operator.models.crd crds charts/kafkastream-operator/definitions
 	@$(BIN)/python -m kafkastream_operator.models.reference docs/crds.md
 
 dashboard: setup ## Generate the chart's Grafana dashboard from tests/support/dashboard.py

@@ -101,7 +101,7 @@ def test_each_file_that_a_page_names_exists(page: Path) -> None:
 def test_each_folder_that_the_architecture_names_exists() -> None:
     files = re.findall(r"`(?!kafkastream_operator)([\w/]+\.py)`", ARCHITECTURE)
     folders = re.findall(r"`([\w/]+/)`", ARCHITECTURE)
-    homes = {"kafkastream_operator": ROOT / "operator", "tests": ROOT, "examples": ROOT, "charts": ROOT}
+    homes = {"kafkastream_operator": ROOT / "operator", "tests": ROOT, "examples": ROOT, "charts": ROOT, "crds": ROOT}
     inside = ROOT / "spark_app" / "dynamic_kafka"
     assert len(files) > 30
     assert len(folders) > 15

@@ -176,11 +176,12 @@ def _at(schema: dict[str, Any], path: str) -> dict[str, Any]:
     return schema
 
 
-def main(folder: str) -> None:
-    """Write the files into a folder."""
+def main(*folders: str) -> None:
+    """Write the files into each of the folders."""
     for name, content in crds().items():
-        Path(folder, name).write_text(text(content), encoding="utf-8")
+        for folder in folders:
+            Path(folder, name).write_text(text(content), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -9,18 +9,12 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.metadata.kubernetes_names import METADATA_ROLE, PATTERN_ANNOTATION, ROLE_LABEL, STREAMS_ANNOTATION
-from kafkastream_operator.models.crd import crds, text
 from tests.integration.operator.stage import APPLICATIONS, STREAMS, SUBSCRIPTIONS, Stage, cluster, condition
 from tests.support.fixtures import kept_open
 from tests.support.kube import ApiError, KubeCluster, SparkOperator
 from tests.support.kube_programs import spark_operator_crds
-from tests.support.operator import CONFIG_MAPS, CRD_FOLDER, OperatorProcess
+from tests.support.operator import CONFIG_MAPS, OperatorProcess
 from tests.support.waiting import wait_until
-
-
-def test_the_files_are_those_that_the_models_make() -> None:
-    for name, content in crds().items():
-        assert (CRD_FOLDER / name).read_text() == text(content), f"run `make crds`: {name} is behind the models"
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The generated reference of the custom resources, docs/crds.md."""
+"""The generated files of the custom resources: docs/crds.md and the CRDs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafkastream_operator.models import subscription
-from kafkastream_operator.models.crd import attributes, crd, crds
+from kafkastream_operator.models.crd import attributes, crd, crds, text
 from kafkastream_operator.models.reference import KINDS, main, reference, rows
 from kafkastream_operator.models.subscription import DrainingTopic
 from tests.support.places import ROOT
@@ -24,6 +24,14 @@ def test_the_page_is_up_to_date() -> None:
 def test_the_command_writes_the_page(tmp_path: Path) -> None:
     main(str(tmp_path / "crds.md"))
     assert (tmp_path / "crds.md").read_text(encoding="utf-8") == reference()
+
+
+def test_the_crds_are_those_that_the_models_make() -> None:
+    """In `crds/`, which users apply, and in the chart, since Helm reads nothing outside of it."""
+    made = {name: text(content) for name, content in crds().items()}
+    for folder in (ROOT / "crds", ROOT / "charts" / "kafkastream-operator" / "definitions"):
+        found = {path.name: path.read_text() for path in folder.iterdir()}
+        assert found == made, f"run `make crds`: {folder} is behind the models"
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind[0].KIND)
