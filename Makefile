@@ -20,7 +20,7 @@ DEMO_ARGS := $(if $(STRATEGY),--strategy $(STRATEGY)) $(if $(SEED),--seed $(SEED
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
 
-.PHONY: help setup setup-spark42 setup-kube setup-all kube-programs cluster-up cluster-down docs crds dashboard test lint format unit integration demo \
+.PHONY: help setup setup-spark42 setup-kube setup-all kube-programs cluster-up cluster-down docs crds rights dashboard test lint format unit integration demo \
 	e2e e2e-clean brokers produce bench dist images chart lock clean
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,11 +39,11 @@ setup-kube: ## Run setup, and build Kubernetes and the spark-operator for tests,
 
 # Side by side: compiling takes minutes, and setting up the environments waits for downloads and disks.
 setup-all:
-	@$(MAKE) --no-print-directory --jobs=3 setup setup-spark42 kube-programs
+	@$(MAKE) --no-print-directory --jobs=3 setup setup-spark42 kube-programs HELM=helm
 
 kube-programs:
 	@.ci/prerequisites --go
-	@$(PYTHON) -m tests.support.kube_programs
+	@$(PYTHON) -m tests.support.kube_programs $(HELM)
 
 test: setup-all ## Run lint, the unit tests and a story of each chapter (TESTS='files': all tests of these; ARGS='options of pytest', WORKERS=)
 	@$(TESTED) $(if $(TESTS),,--without-deep) $(ARGS)
@@ -125,6 +125,9 @@ clean: ## Remove the environments, build/ and dist/ (the user's cache stays)
 crds: setup ## Generate crds/, the chart's copy of them and docs/crds.md from the models
 	@$(BIN)/python -m kafkastream_operator.models.crd crds charts/kafkastream-operator/definitions
 	@$(BIN)/python -m kafkastream_operator.models.reference docs/crds.md
+
+rights: setup-all ## Render the operator's rights from the chart, for the demo and tests, which run without Helm
+	@$(BIN)/python -m tests.support.operator
 
 dashboard: setup ## Generate the chart's Grafana dashboard from tests/support/dashboard.py
 	@$(BIN)/python -m tests.support.dashboard charts/kafkastream-operator/monitoring/dashboard.json

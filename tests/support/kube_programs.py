@@ -1,7 +1,7 @@
 """The programs of the test cluster, built from pinned Go modules into the user's cache.
 
-`python -m tests.support.kube_programs` (`make setup-kube`) builds them. It imports only the standard library, so that
-it can run while the virtual environment is being made.
+`python -m tests.support.kube_programs` (`make setup-kube`) builds those of the demo; tests need Helm, too. It imports
+only the standard library, so that it can run while the virtual environment is being made.
 
 `kube/kubebox/` pins Kubernetes and etcd; `kube/spark-operator/` pins Kubeflow's operator, and `kube/helm/` pins Helm.
 The last two have no source of their own.
@@ -81,14 +81,14 @@ def kubectl() -> Path:
     return executable(KUBEBOX).with_name("kubectl")
 
 
-def main() -> None:
-    """Build the programs that the cache lacks; exit with 1 and the reason if one cannot be built."""
+def main(*also: str) -> None:
+    """Build the demo's programs that the cache lacks, with `helm` also Helm; exit with 1 and the reason on failure."""
     try:
-        for program in (KUBEBOX, SPARK_OPERATOR, HELM):
+        for program in (KUBEBOX, SPARK_OPERATOR, *(HELM for name in also if name == HELM.name)):
             executable(program)
     except GoUnavailableError as error:
         sys.exit(str(error))
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

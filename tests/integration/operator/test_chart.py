@@ -21,7 +21,7 @@ from tests.support.fixtures import kept_open
 from tests.support.go import executable
 from tests.support.kube import PODS, Api, ApiError, KubeCluster, KubeError
 from tests.support.kube_programs import HELM, spark_operator_crds
-from tests.support.operator import CHART, CONFIG_MAPS, CRD_FOLDER, rendered
+from tests.support.operator import CHART, CONFIG_MAPS, CRD_FOLDER, RIGHTS_FILE, rendered, rights_file
 from tests.support.places import ROOT
 from tests.support.ports import reserve_ports
 from tests.support.supervise import Process, last_lines
@@ -133,6 +133,10 @@ def test_helm_refuses_values_with(what: str) -> None:
     settings, message = MISTAKES[what]
     with pytest.raises(ValueError, match=re.escape(message)):
         rendered("kafkastream-operator", "jobs", *settings)
+
+
+def test_the_rights_without_helm_are_those_of_the_chart() -> None:
+    assert RIGHTS_FILE.read_text() == rights_file(), "run `make rights`"
 
 
 @pytest.mark.parametrize("settings", [[], ["clusterWide=true"]], ids=["namespaced", "cluster-wide"])
