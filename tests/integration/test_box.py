@@ -30,6 +30,8 @@ RUN = """
 import os, sys
 from pathlib import Path
 from tests.support.node.box import Box
+
+pytestmark = pytest.mark.deep("the end-to-end tests' own box")
 Box(Path(sys.argv[1])).run(sys.argv[2:], os.environ)
 """
 

@@ -20,6 +20,8 @@ from tests.support.kafka.rights import CHECKS_RIGHTS, TOPIC, allow, take_back
 from tests.support.sessions import all_end, ended_session, is_alive
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.deep("the tests' own brokers")
+
 
 def values(cluster: KafkaCluster, topic: str, **settings: str) -> list[bytes | None]:
     """Return the values of partition 0, up to its last stable offset."""

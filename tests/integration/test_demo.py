@@ -15,6 +15,8 @@ import pytest
 from tests.support.places import ROOT
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.deep("the demo is a command of its own")
+
 DEADLINE_S = 240.0
 POLL_S = 0.05
 PROCESSES = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shutil
 import threading
@@ -23,7 +24,7 @@ from dynamic_kafka.driver.metadata_services import make_discovery
 from dynamic_kafka.kafka.commit_marks import CommitMark
 from dynamic_kafka.kafka.groups import GroupClient
 from dynamic_kafka.spark.source import register
-from tests.integration.app.driving import AppRun, write_app
+from tests.integration.app.driving import AppRun, RunApp, own_listeners, write_app
 from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.streams import (
     Rows,
@@ -54,6 +55,8 @@ class Running:
 
     def __init__(self, spark: SparkSession, config_file: Path) -> None:
         config = load_config(config_file)
+        self._resources = contextlib.ExitStack()
+        self._resources.enter_context(own_listeners(spark))
         register(spark)
         self.board = StatusBoard([sink.name for sink in config.sinks])
         self.code: ExitCode | None = None
@@ -81,6 +84,7 @@ class Running:
         self._stop.ask("the end of the test")
         self._thread.join(DEADLINE_S)
         self._discovery.stop()
+        self._resources.close()
 
 
 @pytest.fixture
@@ -92,6 +96,7 @@ def quick_idle(spark: SparkSession) -> Iterator[None]:
     spark.conf.unset(setting)
 
 
+@pytest.mark.deep("hangs, and waits for their end")
 @pytest.mark.usefixtures("quick_idle")
 def test_a_bounded_run_waits_for_a_hanging_cluster_under_stall(
     spark: SparkSession, brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, tmp_path: Path
@@ -136,6 +141,7 @@ def test_a_bounded_run_waits_for_a_hanging_cluster_under_stall(
     assert_rows(parquet_rows(lake), of_a + of_x)
 
 
+@pytest.mark.deep("hangs, and waits for their end")
 def test_available_now_restarts_until_a_hanging_cluster_answers(
     spark: SparkSession, brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, tmp_path: Path
 ) -> None:
@@ -168,6 +174,7 @@ def stick(frame, batch):
 """
 
 
+@pytest.mark.deep("hangs, and waits for their end")
 @pytest.mark.timeout(600)
 def test_a_batch_that_outlasts_the_grace_period_is_exit_code_8(brokers: Brokers, topic: Topic, tmp_path: Path) -> None:
     name = brokers.a.create_topic(topic("stuck"))
@@ -185,7 +192,9 @@ def test_a_batch_that_outlasts_the_grace_period_is_exit_code_8(brokers: Brokers,
 
 
 @pytest.mark.timeout(600)
-def test_a_group_that_another_query_commits_to_is_exit_code_7(brokers: Brokers, topic: Topic, tmp_path: Path) -> None:
+def test_a_group_that_another_query_commits_to_is_exit_code_7(
+    brokers: Brokers, topic: Topic, tmp_path: Path, run_app: RunApp
+) -> None:
     # Given a group with a recent commit of another query; its time is in the near future, since the start takes long
     name = brokers.a.create_topic(topic("shared"))
     produce("a", brokers.a, name, 5)
@@ -196,7 +205,7 @@ def test_a_group_that_another_query_commits_to_is_exit_code_7(brokers: Brokers, 
     write_metadata(tmp_path / "streams.json", stream("st", cluster("a", brokers.a, [name])))
     options = {"startingOffsets": "earliest", "kafka.group.id": name}
     config = write_app(tmp_path, options=options, trigger={"availableNow": True})
-    with AppRun(config) as run:
+    with run_app(config) as run:
         # Then it ends before it has read anything, and does not change the group
         assert run.wait_exit() == 7, run.last_lines()
         reason = run.events("failed")[0]["reason"]
@@ -208,7 +217,9 @@ def test_a_group_that_another_query_commits_to_is_exit_code_7(brokers: Brokers, 
 
 
 @pytest.mark.timeout(600)
-def test_a_self_join_commits_to_one_group_and_starts_again(brokers: Brokers, topic: Topic, tmp_path: Path) -> None:
+def test_a_self_join_commits_to_one_group_and_starts_again(
+    brokers: Brokers, topic: Topic, tmp_path: Path, run_app: RunApp
+) -> None:
     # Given a query with two sources of one stream, and a group
     name = brokers.a.create_topic(topic("joined"))
     write_metadata(tmp_path / "streams.json", stream("st", cluster("a", brokers.a, [name])))
@@ -224,7 +235,7 @@ def test_a_self_join_commits_to_one_group_and_starts_again(brokers: Brokers, top
     # When it is started again and again, soon after its last commit, then it reads on each time
     for reached in (5, 10):
         wanted += produce("a", brokers.a, name, 5)
-        with AppRun(config) as run:
+        with run_app(config) as run:
             assert run.wait_exit() == 0, run.last_lines()
             assert_rows(run.rows(), wanted)
         offset, mark = client.committed([(name, 0)])[name, 0]
@@ -282,6 +293,7 @@ def test_a_failure_within_spark_is_exit_code_6_and_says_where(
     assert not any("no good" in frame for frame in failed["trace"])
 
 
+@pytest.mark.deep("a matrix of places")
 @pytest.mark.parametrize("place", ["webhdfs://no-such-host.invalid", "/proc/no-such-folder"])
 @pytest.mark.parametrize("used", ["checkpoint", "output"])
 def test_a_place_that_spark_cannot_open_is_named_with_its_cause(

@@ -8,6 +8,8 @@ from dynamic_kafka.errors import ClusterUnreachableError
 from dynamic_kafka.kafka.groups import GroupClient
 from tests.support.fixtures import FreshCluster
 
+pytestmark = pytest.mark.deep("coordinators that restart")
+
 
 def test_a_new_clusters_group_works_while_its_coordinator_loads(
     fresh_cluster: FreshCluster,

@@ -33,7 +33,7 @@ from tests.support.streams import (
     write_metadata,
 )
 
-pytestmark = [pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.deep("a kill between each two steps, for three kinds of sinks")]
 
 SINKS = ("file", "function", "kafka")
 KILLS = (

@@ -21,6 +21,8 @@ from tests.support.places import ROOT
 from tests.support.spark import spark_environment
 from tests.support.streams import cluster, produce, stream, write_metadata
 
+pytestmark = pytest.mark.deep("each mistake has a process of its own")
+
 LAST = 10
 IN_A_SCRIPT = {
     "option": ["OptionError: unknown option 'streamidz'", "did you mean 'streamIds'?"],

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dynamic_kafka.app.cli import main
-from tests.integration.app.driving import AppRun, run_to_end, write_app
+from tests.integration.app.driving import RunApp, run_to_end, write_app
 from tests.support.fixtures import Brokers, Topic
 from tests.support.ports import reserve_ports
 from tests.support.streams import assert_rows, cluster, last_document, produce, stream, write_metadata
@@ -28,7 +28,7 @@ class EndOfDay(RecordEvaluator):
 
 
 def test_the_application_ends_by_itself_and_stays_ended(
-    brokers: Brokers, topic: Topic, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    brokers: Brokers, topic: Topic, tmp_path: Path, capsys: pytest.CaptureFixture[str], run_app: RunApp
 ) -> None:
     # Given an evaluator in a module beside app.yaml, which executors do not have
     name = topic("day")
@@ -47,7 +47,7 @@ def test_the_application_ends_by_itself_and_stays_ended(
         at.produce(name, ["end of day", "tomorrow"], partition=partition)
 
     # When all splits but one have ended, then the metrics show the one
-    with AppRun(config) as run:
+    with run_app(config) as run:
         run.wait_rows(wanted)
 
         def finished() -> dict[str, str]:
@@ -81,7 +81,8 @@ def test_the_application_ends_by_itself_and_stays_ended(
     produce("c", brokers.c, name, 5)
     produce("a", brokers.a, name, 5)
     batches = run.committed_batch()
-    again = run_to_end(config, wanted)
+    again = run_app(config)
+    run_to_end(again, wanted)
     assert again.committed_batch() == batches
 
     # And `inspect` shows where it has ended
@@ -91,7 +92,7 @@ def test_the_application_ends_by_itself_and_stays_ended(
 
 
 @pytest.mark.parametrize(
-    ("options", "why"),
+    "mistake",
     [
         ({"recordEvaluator": "rules:Missing"}, "has no 'Missing'"),
         ({"recordEvaluator": "rules:END"}, "is neither a function nor has it is_end_of_stream"),
@@ -100,14 +101,15 @@ def test_the_application_ends_by_itself_and_stays_ended(
     ],
 )
 def test_a_wrong_evaluator_ends_the_start_with_code_2(
-    brokers: Brokers, topic: Topic, tmp_path: Path, options: dict[str, str], why: str
+    brokers: Brokers, topic: Topic, tmp_path: Path, mistake: tuple[dict[str, str], str], run_app: RunApp
 ) -> None:
+    options, why = mistake
     name = topic("day")
     brokers.a.create_topic(name)
     (tmp_path / "rules.py").write_text(RULES)
     write_metadata(tmp_path / "streams.json", stream("st", cluster("a", brokers.a, [name])))
     config = write_app(tmp_path, name=name, options=options)
-    with AppRun(config) as run:
+    with run_app(config) as run:
         assert run.wait_exit() == 2
         assert why in run.text()
     assert main(["validate", str(config)]) == 2

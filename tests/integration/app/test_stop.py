@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.integration.app.driving import PYTHON, AppRun, run_to_end, spark_submit, write_app
+from tests.integration.app.driving import PYTHON, AppRun, RunApp, run_to_end, spark_submit, write_app
 from tests.support.fixtures import Brokers, Topic
 from tests.support.streams import assert_rows, cluster, produce, stream, write_metadata
 
@@ -22,6 +22,7 @@ def slowly(frame):
 """
 
 
+@pytest.mark.deep("a process of its own")
 def test_sigterm_while_metadata_is_awaited_ends_at_once_with_0(tmp_path: Path) -> None:
     write_metadata(tmp_path / "streams.json", stream("st", cluster("a", "127.0.0.1:1", ["t"])))
     with AppRun(write_app(tmp_path, options={"metadataRevision": "17", "metadataTimeout": "5m"})) as run:
@@ -33,9 +34,11 @@ def test_sigterm_while_metadata_is_awaited_ends_at_once_with_0(tmp_path: Path) -
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("under", ["python", "spark-submit"])
+@pytest.mark.parametrize(
+    "under", ["python", pytest.param("spark-submit", marks=pytest.mark.deep("the second way to start"))]
+)
 def test_sigterm_finishes_the_batch_and_a_restart_is_exact(
-    under: str, brokers: Brokers, topic: Topic, tmp_path: Path
+    under: str, brokers: Brokers, topic: Topic, tmp_path: Path, run_app: RunApp
 ) -> None:
     name = brokers.a.create_topic(topic("stop"))
     wanted = produce("a", brokers.a, name, 600)
@@ -58,12 +61,13 @@ def test_sigterm_finishes_the_batch_and_a_restart_is_exact(
         assert "Traceback" not in run.text() and "\tat " not in run.text(), run.text()
         before = run.rows()
     assert 0 < before.total() < 600
-    # Run the rest to the end, without the slow transformation. Plain python is enough: only the checkpoint matters.
+    # Run the rest to the end, without the slow transformation. This process is enough: only the checkpoint matters.
     content = yaml.safe_load(config.read_text())
     del content["transformation"]
     content["trigger"] = {"availableNow": True}
     content["options"]["maxOffsetsPerTrigger"] = 1000
     config.write_text(yaml.safe_dump(content))
-    again = run_to_end(config, wanted)
+    again = run_app(config)
+    run_to_end(again, wanted)
     assert_rows(before & wanted, before)
     assert again.committed_batch() == again.planned_batch()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.app.cli import main
-from tests.integration.app.driving import AppRun, write_app
+from tests.integration.app.driving import AppRun, RunApp, RunHere, write_app
 from tests.support.fixtures import Brokers, Topic
 from tests.support.kafka import KafkaCluster
 from tests.support.streams import Rows, assert_rows, cluster, produce, stream, write_metadata
@@ -33,7 +33,7 @@ class Story:
         self.at.create_topic(self.topic)
         return produce("a", self.at, self.topic, 12, prefix="new")
 
-    def ends(self, run: AppRun) -> str:
+    def ends(self, run: AppRun | RunHere) -> str:
         """Return the reason why the run ended; its exit code is 9."""
         assert run.wait_exit() == 9, run.last_lines()
         [ended] = run.events("ended")
@@ -41,9 +41,9 @@ class Story:
         return str(ended["reason"])
 
 
-@pytest.mark.parametrize("by", ["metadata", "tool"])
+@pytest.mark.parametrize("by", ["metadata", pytest.param("tool", marks=pytest.mark.deep("the second way to accept"))])
 def test_a_recreated_topic_ends_the_application_for_good(
-    brokers: Brokers, topic: Topic, tmp_path: Path, by: str
+    brokers: Brokers, topic: Topic, tmp_path: Path, by: str, run_app: RunApp
 ) -> None:
     # Given an application that runs, and a topic that is deleted and created again
     story = Story(brokers.a, topic("orders"), tmp_path)
@@ -58,9 +58,9 @@ def test_a_recreated_topic_ends_the_application_for_good(
     assert reason.startswith(words)
 
     # Then a re-run ends before Spark starts, with the same words
-    with AppRun(story.config) as run:
+    with run_app(story.config) as run:
         assert story.ends(run) == reason
-        assert not run.events("started") and "SparkContext" not in run.text()
+        assert not run.asked_for_spark
         assert_rows(run.rows(), before)
 
     # Once the change is accepted, the new topic comes once, from its first record
@@ -68,40 +68,44 @@ def test_a_recreated_topic_ends_the_application_for_good(
         story.name(topicIds={story.topic: now})
     else:
         assert main(["accept", str(story.config), "--topic", f"a/{story.topic}={now}", "--yes"]) == 0
-    with AppRun(story.config) as run:
+    with run_app(story.config) as run:
         run.wait_rows(before + after)
         run.terminate()
         assert run.wait_exit() == 0, run.last_lines()
         assert_rows(run.rows(), before + after)
 
 
-def test_a_pin_that_does_not_fit_ends_each_first_start(brokers: Brokers, topic: Topic, tmp_path: Path) -> None:
+@pytest.mark.deep("more ways to another topic")
+def test_a_pin_that_does_not_fit_ends_each_first_start(
+    brokers: Brokers, topic: Topic, tmp_path: Path, run_app: RunApp
+) -> None:
     # Given a topic that was re-created before the application's first start, pinned to its first id
     story = Story(brokers.a, topic("orders"), tmp_path)
     old, wanted = brokers.a.topic_id(story.topic), story.recreate()
     now = brokers.a.topic_id(story.topic)
     story.name(topicIds={story.topic: old})
-    with AppRun(story.config) as run:
+    with run_app(story.config) as run:
         reason = story.ends(run)
     words = f"TopicIntegrityError: topic {story.topic!r} of cluster 'a' was re-created (id {old}, now {now})"
     assert reason.startswith(words)
 
     # Then the next first start ends before Spark starts, with the same words
-    with AppRun(story.config) as run:
+    with run_app(story.config) as run:
         assert story.ends(run) == reason
-        assert not run.events("started") and "SparkContext" not in run.text()
+        assert not run.asked_for_spark
 
     # Once the metadata pin the present id, the topic comes once
     story.name(topicIds={story.topic: now})
-    with AppRun(story.config) as run:
+    with run_app(story.config) as run:
         run.wait_rows(wanted)
         run.terminate()
         assert run.wait_exit() == 0, run.last_lines()
         assert_rows(run.rows(), wanted)
 
 
+@pytest.mark.deep("more ways to another topic")
 def test_the_bare_command_accepts_a_deleted_topic(
-    brokers: Brokers, topic: Topic, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    brokers: Brokers, topic: Topic, tmp_path: Path, capsys: pytest.CaptureFixture[str], run_app: RunApp
 ) -> None:
     story = Story(brokers.a, topic("orders"), tmp_path)
     other = topic("kept")
@@ -109,7 +113,7 @@ def test_the_bare_command_accepts_a_deleted_topic(
     wanted = produce("a", brokers.a, story.topic, 4)
     clusters = cluster("a", brokers.a, [story.topic]), cluster("b", brokers.b, [other])
     write_metadata(tmp_path / "streams.json", stream("st", *clusters))
-    with AppRun(story.config) as run:
+    with run_app(story.config) as run:
         run.wait_rows(wanted)
         brokers.a.delete_topic(story.topic)
         assert f"TopicIntegrityError: topic {story.topic!r} of cluster 'a' is missing" in story.ends(run)
@@ -117,7 +121,7 @@ def test_the_bare_command_accepts_a_deleted_topic(
     assert "is missing" in capsys.readouterr().out
     assert main(["accept", str(story.config), "--yes"]) == 0
     wanted += produce("b", brokers.b, other, 3)
-    with AppRun(story.config) as run:
+    with run_app(story.config) as run:
         run.wait_rows(wanted)
         run.terminate()
         assert run.wait_exit() == 0, run.last_lines()

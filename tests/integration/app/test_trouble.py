@@ -14,6 +14,8 @@ from tests.support.kafka import KafkaCluster
 from tests.support.spark import spark_settings
 from tests.support.streams import Rows, assert_rows, cluster, produce, stream, write_metadata
 
+pytestmark = pytest.mark.deep("clusters that hang under a real driver")
+
 
 def one_core_app(folder: Path, **options: Any) -> Path:
     """An application whose batches read the first cluster slowly before they begin with the second."""

@@ -16,6 +16,8 @@ from tests.support.spark_connect import connect_server
 from tests.support.spark_kafka import SPARK42_PYTHON
 from tests.support.streams import Row, Rows, assert_rows, cluster, produce, write_metadata
 
+pytestmark = pytest.mark.deep("a server of Spark Connect")
+
 TIMEOUT_S = 240
 
 

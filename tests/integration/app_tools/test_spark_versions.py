@@ -12,6 +12,8 @@ from tests.support.fixtures import Brokers, Topic
 from tests.support.spark_kafka import SPARK42_PYTHON
 from tests.support.streams import Row, Rows, assert_rows, cluster, produce, write_metadata
 
+pytestmark = pytest.mark.deep("the oldest supported Spark")
+
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.app.driving import AppRun, write_app
+from tests.integration.app.driving import RunApp, write_app
 from tests.integration.app.test_run import scrape
 from tests.integration.app_tools.story import Tools
 from tests.integration.internal_topics.conftest import CHANGELOG, DEAD, Shop
@@ -23,7 +23,7 @@ def read_order(record):
 """
 
 
-def test_refused_records_are_kept_over_the_loss_of_their_topic(shop: Shop, tools: Tools) -> None:
+def test_refused_records_are_kept_over_the_loss_of_their_topic(shop: Shop, tools: Tools, run_app: RunApp) -> None:
     # Given a deserialiser in a module beside app.yaml
     (shop.folder / "rules.py").write_text(RULES)
     dead, orders = shop.names[DEAD], shop.orders
@@ -42,7 +42,7 @@ def test_refused_records_are_kept_over_the_loss_of_their_topic(shop: Shop, tools
     first = Letter("east", orders, 0, 20, "bad-1", "ValueError: bad-1 is no order")
 
     # When the topic is lost before the next refused record, then that batch fails with a code of its own
-    with AppRun(app) as run:
+    with run_app(app) as run:
         wanted += produce("east", shop.east, orders, 5)
         run.wait_rows(wanted)
         assert set(dead_letters(shop.east, dead)) == {first}
@@ -55,7 +55,7 @@ def test_refused_records_are_kept_over_the_loss_of_their_topic(shop: Shop, tools
 
     # And the next start makes the topic, and the record is a dead letter
     wanted += produce("east", shop.east, orders, 5)
-    with AppRun(app) as run:
+    with run_app(app) as run:
         run.wait_rows(wanted)
         found = dead_letters(shop.east, dead)
         assert {(each.offset, each.value) for each in found} == {(26, "bad-2")}

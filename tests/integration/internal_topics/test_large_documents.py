@@ -16,7 +16,7 @@ from dynamic_kafka.planning.progress import OffsetDocument
 from tests.integration.internal_topics.conftest import CHANGELOG, Shop
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300), pytest.mark.deep("documents of more than a MiB")]
 LIMIT = 1_048_588
 """Kafka's default of `max.message.bytes`."""
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.app.query.checkpoints import Checkpoint
-from tests.integration.app.driving import AppRun, write_app
+from tests.integration.app.driving import RunApp, write_app
 from tests.integration.app_tools.story import Tools
 from tests.integration.internal_topics.conftest import CHANGELOG, REPARTITION, Shop
 from tests.support.streams import assert_rows, cluster, produce, write_metadata
 
-pytestmark = [pytest.mark.brokers, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.brokers, pytest.mark.timeout(900), pytest.mark.deep("patterns that match internal topics")]
 
 
 def application(shop: Shop, **fields: Any) -> Path:
@@ -23,7 +23,7 @@ def application(shop: Shop, **fields: Any) -> Path:
     return write_app(shop.folder, internalTopics=internal, trigger={"availableNow": True}, **fields)
 
 
-def test_a_pattern_reads_no_internal_topic(shop: Shop) -> None:
+def test_a_pattern_reads_no_internal_topic(shop: Shop, run_app: RunApp) -> None:
     names = "|".join([shop.orders, *shop.names.values()])
     options = {
         "metadataService": "single-cluster",
@@ -35,7 +35,7 @@ def test_a_pattern_reads_no_internal_topic(shop: Shop) -> None:
     shop.east.produce(shop.names[REPARTITION], ["of another program"], partition=0)
     wanted = produce("default", shop.east, shop.orders, 5)
     for _ in range(2):  # the second run finds the records that the first one has written to the changelog
-        with AppRun(app) as run:
+        with run_app(app) as run:
             assert run.wait_exit() == 0, run.last_lines()
             assert_rows(run.rows(), wanted)
         wanted += produce("default", shop.east, shop.orders, 5)
@@ -45,7 +45,7 @@ def test_a_pattern_reads_no_internal_topic(shop: Shop) -> None:
     assert document.clusters["default"].topics.keys() == {shop.orders}
 
 
-def test_a_named_changelog_is_refused_by_tools_and_start(shop: Shop, tools: Tools) -> None:
+def test_a_named_changelog_is_refused_by_tools_and_start(shop: Shop, tools: Tools, run_app: RunApp) -> None:
     shop.make(CHANGELOG, 1, cleanup_policy="compact")
     streams = cluster("east", shop.east, [shop.orders, shop.names[CHANGELOG]])
     write_metadata(shop.folder / "streams.json", {"streamId": "st", "clusterMetadataList": [streams]})
@@ -55,7 +55,7 @@ def test_a_named_changelog_is_refused_by_tools_and_start(shop: Shop, tools: Tool
     assert text in tools.output
     assert tools("plan", app) == 2
     assert text in tools.output
-    with AppRun(app) as run:
+    with run_app(app) as run:
         assert run.wait_exit() == 2, run.last_lines()
         assert f"{text} its offset changelog or its dead letters: {shop.names[CHANGELOG]}" in run.text()
 

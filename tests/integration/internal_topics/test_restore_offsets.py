@@ -15,7 +15,7 @@ import yaml
 from dynamic_kafka.kafka.commit_marks import CommitMark
 from dynamic_kafka.kafka.groups import GroupClient
 from dynamic_kafka.metadata.topic_ids import shown_topic_id
-from tests.integration.app.driving import AppRun, write_app
+from tests.integration.app.driving import RunApp, write_app
 from tests.integration.app_tools.story import Tools
 from tests.integration.internal_topics.conftest import CHANGELOG, Shop
 from tests.support.fixtures import Topic
@@ -27,8 +27,8 @@ pytestmark = [pytest.mark.brokers, pytest.mark.timeout(900)]
 class LostCheckpoint:
     """An application with a Parquet sink and a group, that reads all there is and ends."""
 
-    def __init__(self, shop: Shop) -> None:
-        self.shop, self.east, self.folder = shop, shop.east, shop.folder
+    def __init__(self, shop: Shop, run_app: RunApp) -> None:
+        self.shop, self.east, self.folder, self.run_app = shop, shop.east, shop.folder, run_app
         self.group = f"group-of-{shop.orders}"
         self.options: dict[str, Any] = {"startingOffsets": "earliest", "kafka.group.id": self.group}
         self.lake = "lake"
@@ -54,13 +54,13 @@ class LostCheckpoint:
 
     def run(self, **fields: Any) -> Rows:
         """Run it to its end, and return all rows of its sink."""
-        with AppRun(self.write(**fields)) as run:
+        with self.run_app(self.write(**fields)) as run:
             assert run.wait_exit() == 0, run.last_lines()
             return run.rows(self.lake)
 
 
-def test_a_lost_checkpoint_is_replaced_with_known_numbers(shop: Shop, tools: Tools) -> None:
-    app = LostCheckpoint(shop)
+def test_a_lost_checkpoint_is_replaced_with_known_numbers(shop: Shop, tools: Tools, run_app: RunApp) -> None:
+    app = LostCheckpoint(shop, run_app)
     first = produce("east", shop.east, shop.orders, 20)
     assert_rows(app.run(), first)
     # Given one more batch, which the changelog misses, and records that nothing has read
@@ -109,9 +109,10 @@ def test_a_lost_checkpoint_is_replaced_with_known_numbers(shop: Shop, tools: Too
     assert_rows(app.run(checkpoint="checkpoints-2"), second + third)
 
 
-def test_a_missing_record_is_written_at_the_next_start(shop: Shop, tools: Tools) -> None:
+@pytest.mark.deep("each way that a checkpoint is lost")
+def test_a_missing_record_is_written_at_the_next_start(shop: Shop, tools: Tools, run_app: RunApp) -> None:
     """A driver that died between Spark's commit and its record: the batch is committed, and the changelog lacks it."""
-    app = LostCheckpoint(shop)
+    app = LostCheckpoint(shop, run_app)
     rows = produce("east", shop.east, shop.orders, 6)
     assert_rows(app.run(changelog=False), rows)
     path = app.write()
@@ -122,8 +123,9 @@ def test_a_missing_record_is_written_at_the_next_start(shop: Shop, tools: Tools)
     assert found["startingOffsets"] == {"east": {shop.orders: {"0": 6}}}
 
 
-def test_expired_records_and_another_topic_are_noticed(shop: Shop, tools: Tools) -> None:
-    app = LostCheckpoint(shop)
+@pytest.mark.deep("each way that a checkpoint is lost")
+def test_expired_records_and_another_topic_are_noticed(shop: Shop, tools: Tools, run_app: RunApp) -> None:
+    app = LostCheckpoint(shop, run_app)
     produce("east", shop.east, shop.orders, 10)
     app.run()
     # Given five records and the end of their transaction, which have expired, and four more
@@ -167,9 +169,10 @@ def test_expired_records_and_another_topic_are_noticed(shop: Shop, tools: Tools)
     assert "choose the source of the offsets with --from group or --from sink" in tools.errors
 
 
-def test_a_parked_topic_returns_at_its_offset(shop: Shop, tools: Tools, topic: Topic) -> None:
+@pytest.mark.deep("each way that a checkpoint is lost")
+def test_a_parked_topic_returns_at_its_offset(shop: Shop, tools: Tools, topic: Topic, run_app: RunApp) -> None:
     # Given a topic that was read, then left the metadata, and has new records since
-    app, returns = LostCheckpoint(shop), shop.east.create_topic(topic("returns"))
+    app, returns = LostCheckpoint(shop, run_app), shop.east.create_topic(topic("returns"))
     app.names(shop.orders, returns)
     read = produce("east", shop.east, shop.orders, 5) + produce("east", shop.east, returns, 6)
     assert_rows(app.run(), read)
@@ -198,8 +201,9 @@ def test_a_parked_topic_returns_at_its_offset(shop: Shop, tools: Tools, topic: T
     assert_rows(app.run(checkpoint="checkpoints-2"), orders + later)
 
 
-def test_a_topic_re_created_before_the_start_is_not_read(shop: Shop, tools: Tools) -> None:
-    app = LostCheckpoint(shop)
+@pytest.mark.deep("each way that a checkpoint is lost")
+def test_a_topic_re_created_before_the_start_is_not_read(shop: Shop, tools: Tools, run_app: RunApp) -> None:
+    app = LostCheckpoint(shop, run_app)
     read = produce("east", shop.east, shop.orders, 6)
     assert_rows(app.run(), read)
     later = produce("east", shop.east, shop.orders, 2)
@@ -224,15 +228,16 @@ def test_a_topic_re_created_before_the_start_is_not_read(shop: Shop, tools: Tool
     shop.east.create_topic(shop.orders)
     produce("east", shop.east, shop.orders, 9)
     app.lake = "lake-3"
-    with AppRun(app.write(checkpoint="checkpoints-3")) as run:
+    with run_app(app.write(checkpoint="checkpoints-3")) as run:
         assert run.wait_exit() == 9, run.last_lines()
         assert f"topic '{shop.orders}' of cluster 'east' was re-created" in run.text()
         assert_rows(run.rows(app.lake), Rows())
 
 
-def test_an_ended_split_ends_again_at_its_stop_record(shop: Shop, tools: Tools) -> None:
+@pytest.mark.deep("each way that a checkpoint is lost")
+def test_an_ended_split_ends_again_at_its_stop_record(shop: Shop, tools: Tools, run_app: RunApp) -> None:
     # Given a query that is over, and records behind its stop record
-    app = LostCheckpoint(shop)
+    app = LostCheckpoint(shop, run_app)
     (app.folder / "rules.py").write_text("def is_end(record):\n    return record.value == b'end'\n")
     app.options["recordEvaluator"] = "rules:is_end"
     read = produce("east", shop.east, shop.orders, 5)
@@ -270,8 +275,9 @@ def test_an_ended_split_ends_again_at_its_stop_record(shop: Shop, tools: Tools) 
     assert "the record is gone" in tools.errors
 
 
-def test_the_new_query_may_keep_the_group_a_minute_later(shop: Shop, tools: Tools) -> None:
-    app = LostCheckpoint(shop)
+@pytest.mark.deep("each way that a checkpoint is lost")
+def test_the_new_query_may_keep_the_group_a_minute_later(shop: Shop, tools: Tools, run_app: RunApp) -> None:
+    app = LostCheckpoint(shop, run_app)
     read = produce("east", shop.east, shop.orders, 5)
     assert_rows(app.run(), read)
     shutil.rmtree(app.folder / "checkpoints")
@@ -292,7 +298,7 @@ def test_the_new_query_may_keep_the_group_a_minute_later(shop: Shop, tools: Tool
     assert tools("restore-offsets", path) == 0
     assert f"With the same consumer group, a start is refused now: query {mark.query} commits to" in tools.output
     assert "If that query has ended, start again in 1" in tools.output
-    with AppRun(path) as run:
+    with run_app(path) as run:
         assert run.wait_exit() == 7
         assert "If that query has ended, start again in" in run.text()
 

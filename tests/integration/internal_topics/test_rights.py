@@ -14,6 +14,8 @@ from tests.integration.app_tools.test_validate_connect import ACLS, allow
 from tests.support.fixtures import FreshCluster
 from tests.support.kafka import KafkaCluster, start_all
 
+pytestmark = pytest.mark.deep("a matrix of rights")
+
 NEEDED = {
     AclOperation.DESCRIBE: "could not describe topic",
     AclOperation.CREATE: "give the user CREATE on the topic",

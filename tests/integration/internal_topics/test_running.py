@@ -1,4 +1,4 @@
-"""The application with internal topics, as a process of its own: its start, a loss while it runs, and its changelog."""
+"""The application with internal topics: its start, a loss while it runs, and its changelog."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dynamic_kafka.app.internal_topics import init
 from dynamic_kafka.app.internal_topics.changelog import ChangelogRecord, read_changelog
 from dynamic_kafka.app.internal_topics.home import find_home
 from dynamic_kafka.app.query.checkpoints import Checkpoint
-from tests.integration.app.driving import AppRun, write_app
+from tests.integration.app.driving import AppRun, RunApp, write_app
 from tests.integration.app.test_run import scrape
 from tests.integration.internal_topics.conftest import CHANGELOG, DEAD, REPARTITION, Shop
 from tests.support.kafka import KafkaCluster
@@ -47,12 +47,13 @@ def newest_record(app: Path) -> ChangelogRecord | None:
     return next(reversed(list(read_changelog(home, declared.offset_changelog, deadline_s=60))), None)
 
 
-def test_automatic_makes_a_lost_topic_at_the_next_start(shop: Shop) -> None:
+@pytest.mark.deep("losses and kills while it runs")
+def test_automatic_makes_a_lost_topic_at_the_next_start(shop: Shop, run_app: RunApp) -> None:
     (port,) = reserve_ports(1)
     app = application(shop, metrics={"port": port, "host": "127.0.0.1"})
     lost = f'dynamic_kafka_internal_topic_lost{{topic="{shop.names[CHANGELOG]}"}}'
     wanted = produce("east", shop.east, shop.orders, 20)
-    with AppRun(app) as run:
+    with run_app(app) as run:
         run.wait_rows(wanted)
         assert shop.there() == ALL
         assert sorted(run.events("internal-topics")[0]["made"]) == sorted(shop.names.values())
@@ -71,7 +72,7 @@ def test_automatic_makes_a_lost_topic_at_the_next_start(shop: Shop) -> None:
         assert_rows(run.rows(), wanted)
     assert shop.there() == ALL - {CHANGELOG}
 
-    with AppRun(app) as run:
+    with run_app(app) as run:
         run.wait_until(lambda: newest_record_or_none(app, shop) is not None, "a record of the new changelog")
         event = run.events("internal-topics")[0]
         assert (event["level"], event["made"], event["deleted"]) == (
@@ -93,6 +94,7 @@ def newest_record_or_none(app: Path, shop: Shop) -> ChangelogRecord | None:
     return newest_record(app) if CHANGELOG in shop.there() else None
 
 
+@pytest.mark.deep("losses and kills while it runs")
 def test_a_record_missed_by_a_kill_is_written_at_the_start(shop: Shop, home: KafkaCluster) -> None:
     # Given a driver whose changelog is on a cluster that hangs, and a batch that Spark has committed meanwhile
     app = application(shop)
@@ -134,9 +136,9 @@ def test_a_record_missed_by_a_kill_is_written_at_the_start(shop: Shop, home: Kaf
     assert record.document.number > before.document.number
 
 
-def test_manual_starts_only_with_all_and_ends_when_one_is_lost(shop: Shop) -> None:
+def test_manual_starts_only_with_all_and_ends_when_one_is_lost(shop: Shop, run_app: RunApp) -> None:
     app = application(shop, setup="manual")
-    with AppRun(app) as run:
+    with run_app(app) as run:
         assert run.wait_exit() == 11, run.last_lines()
         assert "MissingInternalTopicError" in run.text()
         assert "dynamic_kafka.app init app.yaml" in run.text()
@@ -145,7 +147,7 @@ def test_manual_starts_only_with_all_and_ends_when_one_is_lost(shop: Shop) -> No
 
     init(app)
     wanted = produce("east", shop.east, shop.orders, 20)
-    with AppRun(app) as run:
+    with run_app(app) as run:
         run.wait_rows(wanted)
         shop.east.delete_topic(shop.names[REPARTITION])
         assert run.wait_exit() == 11, run.last_lines()
@@ -154,21 +156,21 @@ def test_manual_starts_only_with_all_and_ends_when_one_is_lost(shop: Shop) -> No
     assert shop.there() == ALL - {REPARTITION}
 
     shop.make(REPARTITION, 3, retention_ms="-1", segment_ms="600000")
-    with AppRun(app) as run:
+    with run_app(app) as run:
         assert run.wait_exit() == 11, run.last_lines()
         assert "re-created since their set-up" in run.text()
 
 
-def test_unreachable_and_misconfigured_have_their_own_codes(shop: Shop) -> None:
+def test_unreachable_and_misconfigured_have_their_own_codes(shop: Shop, run_app: RunApp) -> None:
     app = application(shop)
     (port,) = reserve_ports(1)
     app.write_text(app.read_text().replace("bootstrapServers: ", f"bootstrapServers: 127.0.0.1:{port} # ", 1))
     text = app.read_text().replace("internalTopics:\n", "internalTopics:\n  timeout: 2s\n", 1)
     app.write_text(text)
-    with AppRun(app) as run:
+    with run_app(app) as run:
         assert run.wait_exit() == 5, run.last_lines()
     app = application(shop)
     shop.make(CHANGELOG, 2, cleanup_policy="compact")
-    with AppRun(app) as run:
+    with run_app(app) as run:
         assert run.wait_exit() == 12, run.last_lines()
         assert "it has 2 partitions, declared are 1" in run.events("ended")[-1]["reason"]

@@ -17,6 +17,8 @@ from tests.support.kube.kubeconfig import Kubeconfig
 from tests.support.kube.local_plane import LocalPlane
 from tests.support.sessions import all_end, ended_session
 
+pytestmark = pytest.mark.deep("the tests' own cluster")
+
 CONFIG_MAPS = "v1/configmaps"
 READ_CONFIG_MAPS: Json = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]}
 

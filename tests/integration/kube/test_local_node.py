@@ -85,6 +85,8 @@ def test_a_pod_deleted_by_force_loses_its_process(kube: KubeCluster, namespace: 
 
 WHEN_THE_FILE_EXISTS = """
 import os, sys, time
+
+pytestmark = pytest.mark.deep("the tests' own node")
 while not os.path.exists(sys.argv[1]):
     time.sleep(0.01)
 os._exit(4)

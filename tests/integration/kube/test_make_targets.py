@@ -8,7 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.places import ROOT
+
+pytestmark = pytest.mark.deep("the tests' own cluster")
 
 
 def command(verb: str, build: Path) -> subprocess.CompletedProcess[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import pytest
+
 from tests.support.kube import APPLICATIONS, PODS, Json, KubeCluster, LocalNode, SparkOperator, set_phase
 
 
@@ -44,6 +46,7 @@ def submitted(kube: KubeCluster, namespace: str, name: str = "orders") -> tuple[
     return found, kube.api.get(PODS, f"{name}-driver", namespace)
 
 
+@pytest.mark.deep("the tests' own controller")
 def test_an_application_becomes_a_drivers_pod(kube: KubeCluster, namespace: str, spark_operator: SparkOperator) -> None:
     spark_conf = {"spark.kubernetes.driver.secrets.east": "/etc/secrets/east"}
     kube.api.create(APPLICATIONS, application(namespace, sparkConf=spark_conf))
@@ -72,6 +75,7 @@ def test_an_application_becomes_a_drivers_pod(kube: KubeCluster, namespace: str,
     assert [call.pod for call in spark_operator.submissions("orders")] == ["orders-driver"]
 
 
+@pytest.mark.deep("the tests' own controller")
 def test_the_pods_status_becomes_the_applications(
     kube: KubeCluster, namespace: str, spark_operator: SparkOperator
 ) -> None:
@@ -86,6 +90,7 @@ def test_the_pods_status_becomes_the_applications(
         kube.api.wait(APPLICATIONS, name, namespace, until=lambda app, expected=expected: state(app) == expected)
 
 
+@pytest.mark.deep("the tests' own controller")
 def test_a_patched_spec_is_submitted_anew(kube: KubeCluster, namespace: str, spark_operator: SparkOperator) -> None:
     kube.api.create(APPLICATIONS, application(namespace))
     first, pod = submitted(kube, namespace)
@@ -103,6 +108,7 @@ def test_a_patched_spec_is_submitted_anew(kube: KubeCluster, namespace: str, spa
     assert len(spark_operator.submissions("orders")) == 2
 
 
+@pytest.mark.deep("the tests' own controller")
 def test_it_goes_on_after_it_was_killed(kube: KubeCluster, namespace: str, spark_operator: SparkOperator) -> None:
     spark_operator.kill()
     kube.api.create(APPLICATIONS, application(namespace))

@@ -128,6 +128,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.deep("a matrix of mistakes")
 @pytest.mark.parametrize("what", MISTAKES)
 def test_helm_refuses_values_with(what: str) -> None:
     settings, message = MISTAKES[what]
@@ -333,6 +334,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.deep("a matrix of rights")
 @pytest.mark.parametrize("what", REFUSED)
 def test_the_operators_account_may_not(what: str, installed: Installed) -> None:
     method, address, body = REFUSED[what]
@@ -428,6 +430,7 @@ POD_CHANGES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.deep("a matrix of rights")
 @pytest.mark.parametrize("what", POD_CHANGES)
 def test_of_a_pod_the_operator_may_not_change(what: str, policed: Installed) -> None:
     name = f"driver-{list(POD_CHANGES).index(what)}"
@@ -513,6 +516,7 @@ SPARK_CHANGES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.deep("a matrix of rights")
 @pytest.mark.parametrize("what", SPARK_CHANGES)
 def test_of_an_application_the_operator_may_not_change(what: str, policed: Installed) -> None:
     Stage(policed.kube, policed.jobs).application("shop", sparkConf={"spark.a": "1"})
@@ -533,6 +537,7 @@ def test_of_an_application_the_operator_may_set_its_keys(policed: Installed) -> 
     assert found["spec"]["sparkConf"] == {"spark.a": "1", **conf}
 
 
+@pytest.mark.deep("upgrades")
 def test_upgrade_rollback_and_uninstall_keep_what_counts(kube: KubeCluster) -> None:
     release = Installed(kube)
     release.name = "second-kafkastream-operator"

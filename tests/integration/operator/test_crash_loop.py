@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.integration.operator.stage import Stage, cluster
 from tests.support.kube import SparkOperator
 from tests.support.kube.pods import set_phase
 from tests.support.operator import SUBSCRIPTIONS, OperatorProcess
 from tests.support.resources import condition
 from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.deep("each failure of a crash loop")
 
 CAUSE = "exit code 4: IdentityError: cluster east belongs to another Kafka cluster; password="
 

@@ -25,6 +25,8 @@ from tests.support.kube import PODS, SparkOperator
 from tests.support.kube.pods import set_phase
 from tests.support.operator import OperatorProcess
 
+pytestmark = pytest.mark.deep("a death at each write")
+
 
 class DiedError(BaseException):
     """The death of the operator. It is no Exception, so that nothing in the operator catches it."""

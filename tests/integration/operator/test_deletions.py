@@ -13,6 +13,8 @@ from tests.integration.operator.stage import DOCUMENT, Stage, cluster
 from tests.support.kube import SparkOperator
 from tests.support.operator import CONFIG_MAPS, STREAMS, SUBSCRIPTIONS, OperatorProcess
 
+pytestmark = pytest.mark.deep("deletions in each order")
+
 BOTH = {"east/orders": "Draining", "west/orders": "Active"}
 LAGS = {"cluster": "east", "topic": "orders", "lag": 5, "quiet": 0}
 DRAINED = LAGS | {"lag": 0, "quiet": 400}

@@ -60,6 +60,7 @@ def test_a_finished_application_blocks_no_decommissioning(stage: Stage, operator
     wait_until(lambda: ("Normal", "Finished") in stage.events(), "the event")
 
 
+@pytest.mark.deep("each end of an application")
 def test_a_finished_application_under_always_is_a_warning(
     stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
 ) -> None:
@@ -82,6 +83,7 @@ def test_a_finished_application_under_always_is_a_warning(
     assert len(stage.notes("RunsAgain")) == 1
 
 
+@pytest.mark.deep("each end of an application")
 @pytest.mark.usefixtures("spark_operator")
 def test_an_end_that_the_operator_missed_is_found_later(stage: Stage, operator: OperatorProcess) -> None:
     # Given an application that reads, and an operator that is away while it ends

@@ -16,6 +16,8 @@ from tests.support.kube.front_door import Call, FrontDoor
 from tests.support.operator import CONFIG_MAPS, CRD_FOLDER, OperatorProcess
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.deep("many objects")
+
 RESOURCES, TEXTS, SUBSCRIBERS = 200, 100, 100
 
 

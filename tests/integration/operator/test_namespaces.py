@@ -9,6 +9,8 @@ from tests.support.fixtures import kept_open
 from tests.support.kube import KubeCluster
 from tests.support.operator import OperatorProcess
 
+pytestmark = pytest.mark.deep("namespaces that go and return")
+
 NAMESPACES = "v1/namespaces"
 
 

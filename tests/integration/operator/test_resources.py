@@ -52,6 +52,7 @@ STREAM_MISTAKES: dict[str, tuple[list[dict[str, Any]], str]] = {
 }
 
 
+@pytest.mark.deep("a matrix of mistakes")
 @pytest.mark.parametrize("what", STREAM_MISTAKES)
 def test_the_api_server_refuses_a_stream_with(what: str, stage: Stage, operator: OperatorProcess) -> None:
     clusters, message = STREAM_MISTAKES[what]
@@ -89,6 +90,7 @@ SUBSCRIPTION_MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.deep("a matrix of mistakes")
 @pytest.mark.parametrize("what", SUBSCRIPTION_MISTAKES)
 def test_the_api_server_refuses_a_subscription_with(what: str, stage: Stage, operator: OperatorProcess) -> None:
     change, message = SUBSCRIPTION_MISTAKES[what]

@@ -12,6 +12,8 @@ from tests.support.kube import PODS, SparkOperator
 from tests.support.kube.pods import set_phase
 from tests.support.operator import OperatorProcess
 
+pytestmark = pytest.mark.deep("restarts that are not the operator's")
+
 
 def _is(state: str) -> Callable[[Any], bool]:
     return lambda found: (found or {}).get("status", {}).get("applicationState", {}).get("state") == state

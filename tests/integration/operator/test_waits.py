@@ -14,6 +14,8 @@ from tests.support.kube import KubeCluster, KubeError
 from tests.support.operator import OperatorProcess
 from tests.support.places import ROOT
 
+pytestmark = pytest.mark.deep("each wait of the guide")
+
 SECTION = (ROOT / "docs" / "operator.md").read_text(encoding="utf-8").partition("\n### Wait for a change\n")[2]
 COMMANDS = {
     kind: line.partition("#")[0].split()[1:]

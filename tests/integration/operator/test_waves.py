@@ -18,6 +18,8 @@ from tests.support.kube.pods import set_phase
 from tests.support.operator import OperatorProcess
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.deep("restarts in waves")
+
 NAMES = [f"app{number}" for number in range(20)]
 
 

@@ -13,7 +13,8 @@ from tests.support.images import TARGETS, Image, ImagesUnavailableError, Target,
 from tests.support.operator import rendered
 from tests.support.places import ROOT
 
-pytestmark = [pytest.mark.timeout(900)]  # the first build on a machine fetches Debian and packages
+# The first build on a machine fetches Debian and packages.
+pytestmark = [pytest.mark.timeout(900), pytest.mark.deep("images, which root builds")]
 
 BASE = "org.opencontainers.image.base.name"
 LOCKS = {"operator": "operator.lock", "spark-app": "spark-image.lock"}
