@@ -17,6 +17,8 @@ from pathlib import Path
 from tests.integration.source.failing_attempts import FailingSource
 from tests.support.spark import start_spark
 
+pytestmark = pytest.mark.deep("retries that wait for time-outs")
+
 story = Path(sys.argv[1])
 spark = start_spark("attempts", {"spark.master": "local[1,4]"})
 spark.dataSource.register(FailingSource)

@@ -25,6 +25,8 @@ from tests.support.source_run import SourceRun, reading
 from tests.support.streams import assert_rows, cluster, produce, stream, write_metadata
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.deep("each way that a broker could create a topic")
+
 SOON = {"metadataDiscoveryInterval": "50ms", "partitionDiscoveryInterval": "50ms"}
 
 

@@ -96,6 +96,7 @@ def test_an_awaited_cluster_is_read_from_its_start(
     assert "cluster new answers now" in caplog.text
 
 
+@pytest.mark.deep("each state of an awaited cluster")
 @pytest.mark.parametrize(
     ("servers", "properties"),
     [("127.0.0.1:{port}", {}), ("nowhere.invalid:9092", {}), ("{b}", {"security.protocol": "SSL"})],
@@ -126,6 +127,7 @@ def test_a_mistyped_cluster_harms_no_other(
     run.until_rows(wanted + of_b)
 
 
+@pytest.mark.deep("each state of an awaited cluster")
 def test_a_first_plan_fails_for_a_cluster_without_answer(
     brokers: Brokers, new: KafkaCluster, orders: str, path: Path, run: SourceRun
 ) -> None:
@@ -146,6 +148,7 @@ def test_a_first_plan_fails_for_a_cluster_without_answer(
         run.batch()
 
 
+@pytest.mark.deep("each state of an awaited cluster")
 def test_a_renamed_cluster_must_answer(
     brokers: Brokers, new: KafkaCluster, orders: str, path: Path, run: SourceRun
 ) -> None:
@@ -160,6 +163,7 @@ def test_a_renamed_cluster_must_answer(
         run.batch()
 
 
+@pytest.mark.deep("each state of an awaited cluster")
 def test_an_awaited_cluster_with_anothers_id_is_rejected(
     brokers: Brokers, new: KafkaCluster, orders: str, path: Path, run: SourceRun
 ) -> None:
@@ -185,6 +189,7 @@ def test_an_awaited_cluster_with_anothers_id_is_rejected(
     assert (run.parked, until_reported(run) != "") == ({}, True)
 
 
+@pytest.mark.deep("each state of an awaited cluster")
 def test_an_awaited_cluster_without_the_topic_is_rejected(
     brokers: Brokers, new: KafkaCluster, orders: str, path: Path, run: SourceRun
 ) -> None:
@@ -203,6 +208,7 @@ def test_an_awaited_cluster_without_the_topic_is_rejected(
     run.until_rows(wanted + produce("a", brokers.a, orders, 2))
 
 
+@pytest.mark.deep("each state of an awaited cluster")
 def test_an_awaited_cluster_that_is_removed_leaves_no_trace(
     brokers: Brokers, new: KafkaCluster, orders: str, path: Path, run: SourceRun
 ) -> None:
@@ -219,6 +225,7 @@ def test_an_awaited_cluster_that_is_removed_leaves_no_trace(
     assert (run.next, run.parked) == ({("a", orders): {0: 7}}, {})
 
 
+@pytest.mark.deep("each state of an awaited cluster")
 @POLICIES
 def test_available_now_does_not_omit_an_awaited_cluster(
     brokers: Brokers, new: KafkaCluster, orders: str, path: Path, run: SourceRun, *, policy: str
@@ -250,6 +257,7 @@ def test_available_now_does_not_omit_an_awaited_cluster(
     run.until_rows(wanted + of_new)
 
 
+@pytest.mark.deep("each state of an awaited cluster")
 def test_available_now_does_not_end_before_a_topic_is_described(
     brokers: Brokers, orders: str, topic: Topic, path: Path, run: SourceRun, *, monkeypatch: pytest.MonkeyPatch
 ) -> None:

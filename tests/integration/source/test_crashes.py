@@ -70,6 +70,7 @@ def orders(brokers: Brokers, topic: Topic) -> str:
 # -- every step, without Spark -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep("a crash at each step")
 @pytest.mark.parametrize("first_batch", [True, False], ids=["in the first batch", "in a later batch"])
 @pytest.mark.parametrize("point", CRASH_POINTS)
 def test_after_a_crash_every_record_is_delivered_once(
@@ -88,6 +89,7 @@ def test_after_a_crash_every_record_is_delivered_once(
         assert run.report()["document"] == run.document.number == len(run.offsets)
 
 
+@pytest.mark.deep("a crash at each step")
 @pytest.mark.parametrize("point", CRASH_POINTS)
 def test_a_crash_while_a_cluster_is_removed_loses_nothing(
     brokers: Brokers, orders: str, path: Path, point: CrashPoint, caplog: pytest.LogCaptureFixture
@@ -130,6 +132,7 @@ def test_repeated_crashes_while_clusters_are_added_lose_nothing(brokers: Brokers
         assert all(found["lag"] == 0 for found in run.report()["clusters"].values())
 
 
+@pytest.mark.deep("a crash at each step")
 def test_an_unwritable_amendment_stops_the_query_before_reading(brokers: Brokers, orders: str, path: Path) -> None:
     a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
     write_metadata(path, stream("orders", a, b))
@@ -152,6 +155,7 @@ def test_an_unwritable_amendment_stops_the_query_before_reading(brokers: Brokers
         assert run.next == {("a", orders): {0: 4, 1: 0}, ("b", orders): {0: 4, 1: 0}}
 
 
+@pytest.mark.deep("a crash at each step")
 @pytest.mark.scenario(22)
 def test_a_failed_task_is_read_again_from_the_same_offset(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
@@ -232,6 +236,7 @@ def test_a_batch_written_but_not_committed_is_replayed_exactly(
         assert report["clusters"].keys() == {"a", "b"}
 
 
+@pytest.mark.deep("a crash at each step")
 @pytest.mark.timeout(600)  # three drivers start, perhaps on a busy machine
 def test_three_kills_of_the_driver_lose_and_repeat_nothing(
     spark: SparkSession, brokers: Brokers, orders: str, tmp_path: Path, path: Path

@@ -15,6 +15,8 @@ from tests.support.source_run import SourceRun
 from tests.support.streams import produce
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.deep("each failure of a single cluster")
+
 
 @pytest.mark.parametrize("way", ["subscribe", "subscribePattern"])
 def test_a_topic_deleted_with_unread_records_is_data_loss(brokers: Brokers, topic: Topic, way: str) -> None:

@@ -17,6 +17,8 @@ from tests.support.kafka import KafkaCluster
 from tests.support.source_run import reading
 from tests.support.streams import cluster, produce, stream, write_metadata
 
+pytestmark = pytest.mark.deep("groups of clusters that hang")
+
 READ_TIMEOUT_S = 30.0
 """The default, which also limits the check."""
 

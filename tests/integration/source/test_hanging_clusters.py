@@ -28,6 +28,8 @@ from tests.support.streams import (
     write_metadata,
 )
 
+pytestmark = pytest.mark.deep("clusters that hang at each moment")
+
 STALL: dict[str, object] = {"clusterFailurePolicy": "stall", "kafka.socket.timeout.ms": 1000}
 
 

@@ -15,6 +15,8 @@ from tests.support.fixtures import Brokers
 from tests.support.source_run import SourceRun, reading
 from tests.support.streams import Rows, assert_rows, cluster, produce, stream, write_metadata
 
+pytestmark = pytest.mark.deep("what plans without news ask for")
+
 
 class Story:
     """A query that has delivered the five records of a topic.

@@ -16,6 +16,8 @@ from tests.support.kafka import KafkaCluster
 from tests.support.source_run import SourceRun
 from tests.support.streams import produce, write_text
 
+pytestmark = pytest.mark.deep("clusters that leave a service")
+
 
 class LateService(KafkaMetadataService):
     """A service whose first lookup names all clusters of a file, and later ones the clusters of `later` alone.

@@ -16,6 +16,8 @@ from tests.support.fixtures import Brokers
 from tests.support.source_run import SourceRun
 from tests.support.streams import cluster, produce, stream, write_metadata
 
+pytestmark = pytest.mark.deep("a matrix of subscriptions")
+
 STREAMS = {"streamPattern": ".*", "streamSubscriber": f"{__name__}:EveryStream"}
 """The ways that choose streams of a metadata file."""
 

@@ -19,6 +19,8 @@ from dynamic_kafka.executor.decoding.times import zone_of
 from dynamic_kafka.options.value_schema import parse_value_schema
 from tests.support.json_corpus import SCHEMA, corpus, mutants
 
+pytestmark = pytest.mark.deep("a comparison with Spark, value by value")
+
 CORRUPT = "_corrupt_record"
 MAPS = ("m", "ms", "ma", "mc")
 READ_LATER = (b'"c"', b'"big"', b'"dt"', b'"ts"', b'"n"', b'"x"')

@@ -14,6 +14,8 @@ from tests.support.fixtures import Brokers, Topic
 from tests.support.kafka.dead_letters import dead_letters
 from tests.support.streams import Rows, start_query
 
+pytestmark = pytest.mark.deep("a kill at each step")
+
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kill", ["worker after the letters", "driver after the letters"])

@@ -13,6 +13,8 @@ from tests.integration.source.killed_story import KilledStory
 from tests.support.fixtures import Brokers
 from tests.support.streams import Row, Rows, assert_rows, last_document
 
+pytestmark = pytest.mark.deep("a kill at each step")
+
 # Each driver takes its time to start: CI has a job that runs these with the reader in Python.
 
 

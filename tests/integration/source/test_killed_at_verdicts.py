@@ -17,6 +17,8 @@ from tests.integration.source.killed_story import KilledStory
 from tests.support.fixtures import Brokers
 from tests.support.streams import last_document, produce, start_query
 
+pytestmark = pytest.mark.deep("a kill at each step")
+
 
 class Story(KilledStory):
     """A query whose topics are checked."""

@@ -16,6 +16,8 @@ from tests.support.kafka.rights import CHECKS_RIGHTS, TOPIC, allow, take_back
 from tests.support.source_run import SourceRun, reading
 from tests.support.streams import cluster, produce, stream, write_metadata
 
+pytestmark = pytest.mark.deep("topics that are away for a while")
+
 
 class Forgetful:
     """Brokers that have old metadata: they do not have a topic, though it exists.

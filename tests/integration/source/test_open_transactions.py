@@ -13,7 +13,7 @@ from tests.support.kafka import KafkaCluster
 from tests.support.source_run import reading
 from tests.support.streams import Row, Rows, cluster, produce, stream, write_metadata
 
-pytestmark = pytest.mark.both_readers
+pytestmark = [pytest.mark.both_readers, pytest.mark.deep("transactions that are open at each moment")]
 
 
 @pytest.mark.parametrize("fail", ["true", "false"])

@@ -16,6 +16,8 @@ from tests.support.source_run import DEADLINE_S, SourceRun, reading
 from tests.support.streams import cluster, produce, stream, write_metadata
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.deep("patterns that match internal topics")
+
 MODULE = "tests.integration.source.evaluators"
 HOMES: dict[str, Callable[[KafkaCluster], dict[str, str]]] = {
     "by-name": lambda _: {"cluster": "default"},

@@ -35,7 +35,7 @@ from tests.support.streams import (
     write_metadata,
 )
 
-pytestmark = pytest.mark.both_readers
+pytestmark = [pytest.mark.both_readers, pytest.mark.deep("a re-creation at each moment")]
 
 
 def recreate(at: KafkaCluster, topic: str) -> Rows:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.fixtures import Brokers, Topic
 from tests.support.source_run import reading
 from tests.support.streams import assert_rows, cluster, produce, stream, write_metadata
+
+pytestmark = pytest.mark.deep("a re-creation before the start")
 
 
 def test_explicit_offsets_do_not_apply_to_a_re_created_topic(

@@ -19,7 +19,7 @@ from tests.support.kafka import Record
 from tests.support.places import ROOT
 from tests.support.spark_kafka import SPARK42_PYTHON, connector_jars
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.deep("a comparison with Spark's own source")]
 
 NAME, SECOND = "parity-orders", "parity-returns"
 BASE = 1_700_000_000_000

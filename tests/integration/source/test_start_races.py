@@ -16,6 +16,8 @@ from tests.support.kafka import KafkaCluster
 from tests.support.source_run import reading
 from tests.support.streams import Rows, assert_rows, cluster, produce, stream, write_metadata
 
+pytestmark = pytest.mark.deep("races at the start")
+
 Offsets = dict[tuple[str, int], tuple[int, int | None]]
 SINCE_JANUARY: dict[str, Any] = {"startingOffsets": {"timestamp": "2026-01-01T00:00:00Z"}}
 

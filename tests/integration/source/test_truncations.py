@@ -20,7 +20,7 @@ from tests.support.kafka import KafkaCluster
 from tests.support.source_run import SourceRun, reading
 from tests.support.streams import cluster, produce, stream, write_metadata
 
-pytestmark = pytest.mark.both_readers
+pytestmark = [pytest.mark.both_readers, pytest.mark.deep("a truncation at each moment")]
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ from tests.support.source_run import SourceRun, read, reading
 from tests.support.streams import Rows, cluster, produce, stream, write_metadata
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.deep("each way that a secret could leave")
+
 CLEAR = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
 """The weakest log-in: the password itself, unencrypted."""
 POLICIES = pytest.mark.parametrize("policy", ["fail", "stall"])
