@@ -46,10 +46,10 @@ kube-programs:
 	@$(PYTHON) -m tests.support.kube_programs $(HELM)
 
 test: setup-all ## Run lint, the unit tests and a story of each chapter (TESTS='files': all tests of these; ARGS='options of pytest', WORKERS=)
-	@$(TESTED) $(if $(TESTS),,--without-deep) $(ARGS)
+	@$(TESTED) $(if $(TESTS),,--tier=test) $(ARGS)
 
 test-all: setup-all ## Run everything that passes or fails (ARGS=, WORKERS=, READER=python)
-	@$(TESTED) $(ARGS)
+	@$(TESTED) $(if $(READER),,--tier=test-all) $(ARGS)
 
 test-changed: setup ## Run the tests of what changed since BASE=origin/main, in files or in their folder (BASE=, ARGS=)
 	@tests=$$($(BIN)/python -m tests.support.changed $(BASE)) && $(MAKE) --no-print-directory test TESTS="$$tests"

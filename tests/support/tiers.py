@@ -1,28 +1,77 @@
-"""The two tiers of the tests: `make test` leaves out those marked `deep`, and `make test-all` runs them, too.
+"""The two tiers of the tests, as a plugin of pytest: `make test`, and `make test-all`, which leaves out nothing.
 
 A file or a test is deep by `pytest.mark.deep("why, in one line")`: kills at each step, matrices, the second reader,
 real drivers, images. Each chapter of the product keeps one story that is not. The plugin counts what was left out.
+
+It also counts what the tests start, and fails a run that starts more than `tests/budget.toml` allows its tier. What
+fixtures of the session start does not count: each worker has its own.
 """
 
 from __future__ import annotations
 
+import re
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Generator
 from typing import Any
 
 import pytest
 
+TIERS = ("test", "test-all")
+KINDS = {
+    "brokers": re.compile(r"kafka\.Kafka\b"),
+    "API servers": re.compile(r"kubebox kube-apiserver\b"),
+    "operators": re.compile(r"-m kafkastream_operator --kubeconfig\b"),
+    "applications": re.compile(r"dynamic_kafka(\.app|/app/__main__\.py) run\b"),
+    "Spark sessions": re.compile(r"\bpyspark-shell\b"),
+    "other drivers": re.compile(r"\b(SparkSession|start_spark|spark_connect)\b"),
+}
+"""What is counted, and the command lines that start it. A broker, an application, a session and a driver are JVMs."""
+
 _LEFT_OUT = pytest.StashKey[int]()
+_STARTED = pytest.StashKey["Counter[str]"]()
+_counts = Counter[str]()
+_session_fixtures: list[str] = []
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--without-deep`."""
-    parser.addoption("--without-deep", action="store_true", help="leave out tests marked deep, as `make test` does")
+    """Add `--tier`."""
+    parser.addoption("--tier", choices=TIERS, help="run one tier, within its budget; `test` leaves out deep tests")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin to count, in this process."""
+    config.stash[_STARTED] = Counter()
+    _counts.clear()
+    sys.addaudithook(_count)
+
+
+def _count(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "subprocess.Popen" and not _session_fixtures:
+        command = " ".join(map(str, arguments[1])) if not isinstance(arguments[1], str) else arguments[1]
+        kind = next((kind for kind, part in KINDS.items() if part.search(command)), None)
+        if kind is not None:
+            _counts[kind] += 1
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Generator[None, object, object]:
+    """Do not count what a fixture of the session starts."""
+    if fixturedef.scope != "session":
+        return (yield)
+    _session_fixtures.append(fixturedef.argname)
+    try:
+        return (yield)
+    finally:
+        _session_fixtures.pop()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the deep tests if asked to; refuse a mark that gives no reason."""
+    """Leave out the deep tests in the tier `test`; refuse a mark that gives no reason."""
     deep = [item for item in items if any(_reason(item, mark) for mark in item.iter_markers("deep"))]
-    if not config.getoption("--without-deep") or not deep:
+    if config.getoption("--tier") != "test" or not deep:
         return
     config.hook.pytest_deselected(items=deep)
     left_out = set(deep)
@@ -36,20 +85,45 @@ def _reason(item: pytest.Item, mark: pytest.Mark) -> str:
     return mark.args[0]
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Report the count to the process that started this worker, if this is one."""
-    output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
-    if output is not None:
-        output["left_out"] = session.config.stash.get(_LEFT_OUT, 0)
-
-
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take a worker's count: each worker collects all tests, so each has the same one."""
-    node.config.stash[_LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", 0)
+    """Take the counts of a worker that has ended. Each one collects all tests, so each left out the same ones."""
+    output = getattr(node, "workeroutput", {})
+    node.config.stash[_LEFT_OUT] = output.get("left_out", 0)
+    node.config.stash[_STARTED].update(output.get("started", {}))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand the counts to the process that started this worker; without one, fail a run that started too much."""
+    config = session.config
+    started: Counter[str] = config.stash[_STARTED]
+    started.update(_counts)
+    output: dict[str, Any] | None = getattr(config, "workeroutput", None)
+    if output is not None:
+        output |= {"left_out": config.stash.get(_LEFT_OUT, 0), "started": dict(started)}
+    elif session.exitstatus == pytest.ExitCode.OK and _excess(config):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _budget(config: pytest.Config) -> dict[str, int]:
+    tier = config.getoption("--tier")
+    text = (config.rootpath / "tests" / "budget.toml").read_text() if tier else ""
+    budget: dict[str, int] = tomllib.loads(text).get(tier, {})
+    return budget
+
+
+def _excess(config: pytest.Config) -> list[str]:
+    budget, started = _budget(config), config.stash[_STARTED]
+    return [kind for kind in KINDS if budget and started[kind] > budget.get(kind, 0)]
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print how many tests were left out, and the command that runs them."""
+    """Print what was started and left out, and the command that runs the rest."""
+    if budget := _budget(config):
+        started = config.stash[_STARTED]
+        counts = ", ".join(f"{started[kind]} {kind} of {budget.get(kind, 0)}" for kind in KINDS)
+        terminalreporter.write_line(f"started by tests: {counts}")
+    for kind in _excess(config):
+        terminalreporter.write_line(f"Too many {kind}: share them, or raise tests/budget.toml and say why")
     if left_out := config.stash.get(_LEFT_OUT, 0):
         terminalreporter.write_line(f"{left_out} deep tests were left out: `make test-all` runs them, too")

@@ -6,41 +6,64 @@ from tests.support.places import ROOT
 
 pytest_plugins = ["pytester"]
 
-_TESTS = """
+TESTS = """
+    import subprocess
+    import sys
     import pytest
 
-    def test_quick(): pass
+    def start():
+        subprocess.run([sys.executable, "-c", "", "kafka.Kafka"])
+
+    @pytest.fixture(scope="session")
+    def shared():
+        start()
+
+    def test_quick(shared):
+        start()
 
     @pytest.mark.deep("kills at each step")
-    def test_slow(): pass
+    def test_deep():
+        start()
 """
+EACH_WAY = pytest.mark.parametrize("workers", [[], ["--numprocesses=2"]], ids=["here", "workers"])
 
 
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    pytester.makeini("[pytest]\nmarkers = deep(reason)")
+    pytester.makeini("[pytest]\nmarkers = deep(reason)\naddopts = -p tests.support.tiers")
+    pytester.makepyfile(TESTS)
+    pytester.mkdir("tests").joinpath("budget.toml").write_text("[test]\nbrokers = 1\n[test-all]\nbrokers = 1\n")
     return pytester
 
 
-@pytest.mark.parametrize("workers", [[], ["--numprocesses=2"]])
-def test_deep_tests_are_left_out_and_counted(project: pytest.Pytester, workers: list[str]) -> None:
-    project.makepyfile(_TESTS)
-    result = project.runpytest_subprocess("-p", "tests.support.tiers", "--without-deep", *workers)
+@EACH_WAY
+def test_the_first_tier_leaves_out_deep_tests(project: pytest.Pytester, workers: list[str]) -> None:
+    result = project.runpytest_subprocess("--tier=test", *workers)
     result.assert_outcomes(passed=1, deselected=not workers)
-    result.stdout.fnmatch_lines("1 deep tests were left out: `make test-all` runs them, too")
+    result.stdout.fnmatch_lines(
+        ["started by tests: 1 brokers of 1, 0 API servers of 0, *", "1 deep tests were left out*"]
+    )
+    assert result.ret == pytest.ExitCode.OK
 
 
-def test_all_run_by_default(project: pytest.Pytester) -> None:
-    project.makepyfile(_TESTS)
-    result = project.runpytest_subprocess("-p", "tests.support.tiers")
+@EACH_WAY
+def test_a_run_that_starts_more_than_its_budget_fails(project: pytest.Pytester, workers: list[str]) -> None:
+    result = project.runpytest_subprocess("--tier=test-all", *workers)
     result.assert_outcomes(passed=2)
-    result.stdout.no_fnmatch_line("*left out*")
+    result.stdout.fnmatch_lines(["started by tests: 2 brokers of 1, *", "Too many brokers: *"])
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_without_a_tier_all_run_without_a_budget(project: pytest.Pytester) -> None:
+    result = project.runpytest_subprocess()
+    result.assert_outcomes(passed=2)
+    result.stdout.no_fnmatch_line("*started by tests*")
 
 
 @pytest.mark.parametrize("mark", ["deep", "deep()", "deep(reason='x')"])
 def test_a_mark_without_a_reason_is_refused(project: pytest.Pytester, mark: str) -> None:
     project.makepyfile(f"import pytest\n@pytest.mark.{mark}\ndef test_slow(): pass")
-    result = project.runpytest_subprocess("-p", "tests.support.tiers")
+    result = project.runpytest_subprocess()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines("*test_slow: give the reason, pytest.mark.deep*")
