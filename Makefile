@@ -35,14 +35,15 @@ setup-spark42: ## Make a second environment with the oldest supported Spark, for
 	@.venv-spark42/bin/python -m tests.support.spark_warm_up
 
 setup-kube: ## Run setup, and build Kubernetes and the spark-operator for tests, once per machine, into the user's cache
+	@.ci/prerequisites --go
 	@$(MAKE) --no-print-directory --jobs=2 setup kube-programs
 
 # Side by side: compiling takes minutes, and setting up the environments waits for downloads and disks.
 setup-all:
+	@.ci/prerequisites --go
 	@$(MAKE) --no-print-directory --jobs=3 setup setup-spark42 kube-programs HELM=helm
 
 kube-programs:
-	@.ci/prerequisites --go
 	@$(PYTHON) -m tests.support.kube_programs $(HELM)
 
 test: setup-all ## Run lint, the unit tests and a story of each chapter (TESTS='files': all tests of these; ARGS='options of pytest', WORKERS=)
