@@ -3,8 +3,8 @@
 A file or a test is deep by `pytest.mark.deep("why, in one line")`: kills at each step, matrices, the second reader,
 real drivers, images. Each chapter of the product keeps one story that is not. The plugin counts what was left out.
 
-It also counts what the tests start, and fails a run that starts more than `tests/budget.toml` allows its tier. What
-fixtures of the session start does not count: each worker has its own.
+It also counts what the tests start, and fails a run that starts more than `tests/budget.toml` allows its tier. It does
+not count what fixtures of the session start: each worker has its own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KINDS = {
     "Spark sessions": re.compile(r"\bpyspark-shell\b"),
     "other drivers": re.compile(r"\b(SparkSession|start_spark|spark_connect)\b"),
 }
-"""What is counted, and the command lines that start it. A broker, an application, a session and a driver are JVMs."""
+"""The kinds of processes that count, each with the command lines that start one."""
 
 _LEFT_OUT = pytest.StashKey[int]()
 _STARTED = pytest.StashKey["Counter[str]"]()
