@@ -15,6 +15,8 @@ from tests.support.node.preflight import lacking
 from tests.support.node.traces import traces
 from tests.support.waiting import eventually, wait_until
 
+pytestmark = pytest.mark.deep("the end-to-end tests' own box")
+
 INSIDE = """
 ip link add one type veth peer name other
 iptables -t nat -A POSTROUTING -j MASQUERADE
@@ -30,8 +32,6 @@ RUN = """
 import os, sys
 from pathlib import Path
 from tests.support.node.box import Box
-
-pytestmark = pytest.mark.deep("the end-to-end tests' own box")
 Box(Path(sys.argv[1])).run(sys.argv[2:], os.environ)
 """
 

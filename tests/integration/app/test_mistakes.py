@@ -21,7 +21,7 @@ from tests.support.places import ROOT
 from tests.support.spark import spark_environment
 from tests.support.streams import cluster, produce, stream, write_metadata
 
-pytestmark = pytest.mark.deep("each mistake has a process of its own")
+pytestmark = pytest.mark.deep("a matrix of mistakes")
 
 LAST = 10
 IN_A_SCRIPT = {

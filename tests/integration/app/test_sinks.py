@@ -77,7 +77,7 @@ def dies_before_commit(frame):
 """Queries of all kinds; a file `die` makes one die in its next batch, after the sink's log and before Spark's own."""
 
 
-@pytest.mark.deep("mistakes with each kind of sink")
+@pytest.mark.deep("checkpoints and files that do not fit")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("shape", ["plain", "shuffled", "stateful"])
 def test_a_delivered_batch_is_not_read_from_a_removed_cluster(  # noqa: PLR0917
@@ -125,7 +125,7 @@ def test_a_delivered_batch_is_not_read_from_a_removed_cluster(  # noqa: PLR0917
     assert_rows(parquet_rows(sink), wanted)
 
 
-@pytest.mark.deep("mistakes with each kind of sink")
+@pytest.mark.deep("checkpoints and files that do not fit")
 def test_a_checkpoint_that_is_older_than_its_files_is_refused(
     spark: SparkSession, brokers: Brokers, topic: Topic, tmp_path: Path
 ) -> None:

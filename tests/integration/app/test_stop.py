@@ -22,7 +22,7 @@ def slowly(frame):
 """
 
 
-@pytest.mark.deep("a process of its own")
+@pytest.mark.deep("a second process")
 def test_sigterm_while_metadata_is_awaited_ends_at_once_with_0(tmp_path: Path) -> None:
     write_metadata(tmp_path / "streams.json", stream("st", cluster("a", "127.0.0.1:1", ["t"])))
     with AppRun(write_app(tmp_path, options={"metadataRevision": "17", "metadataTimeout": "5m"})) as run:

@@ -14,7 +14,6 @@ from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.streams import Rows, assert_rows, cluster, last_document, produce
 
 
-@pytest.mark.deep("each state of a loss")
 def test_an_accepted_wiped_cluster_is_read_from_its_start(
     brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
@@ -218,7 +217,6 @@ def test_a_re_created_topics_pending_batch_is_abandoned(
     assert_rows(story.run(), wanted)
 
 
-@pytest.mark.deep("each state of a loss")
 def test_a_bare_checkpoint_needs_to_know_where_its_query_looks(tmp_path: Path, tools: Tools) -> None:
     for folder in ("offsets", "commits"):
         (tmp_path / folder).mkdir()

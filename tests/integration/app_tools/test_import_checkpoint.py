@@ -58,7 +58,6 @@ def test_a_job_moves_over_from_spark_s_kafka_source(
     assert_rows(story.run(), wanted)
 
 
-@pytest.mark.deep("each form of a checkpoint")
 def test_the_option_s_form_is_what_the_option_takes(tmp_path: Path, tools: Tools) -> None:
     from dynamic_kafka.metadata.model import OffsetSpec
     from dynamic_kafka.options import PerCluster, parse_options
@@ -73,7 +72,6 @@ def test_the_option_s_form_is_what_the_option_takes(tmp_path: Path, tools: Tools
     assert starting == PerCluster({"east": OffsetSpec("explicit", offsets={"orders": {0: 4, 11: 7}})})
 
 
-@pytest.mark.deep("each form of a checkpoint")
 def test_of_several_sources_one_is_chosen(tmp_path: Path, tools: Tools) -> None:
     _checkpoint(tmp_path, 'v1\n{}\n{"orders":{"0":4}}\n-\n{"payments":{"0":9}}')
 
@@ -84,7 +82,6 @@ def test_of_several_sources_one_is_chosen(tmp_path: Path, tools: Tools) -> None:
     assert tools("import-checkpoint", tmp_path, "--cluster", "east", "--source", "1") == 2
 
 
-@pytest.mark.deep("each form of a checkpoint")
 def test_named_sources_are_read_too(tmp_path: Path, tools: Tools) -> None:
     # Spark's second form of the offset log, as `spark.sql.streaming.offsetLog.formatVersion=2` writes it.
     _checkpoint(tmp_path, 'v2\n{}\n0:{"orders":{"0":4}}\npaid:{"payments":{"0":9}}')
@@ -93,7 +90,6 @@ def test_named_sources_are_read_too(tmp_path: Path, tools: Tools) -> None:
     assert json.dumps({"payments": {"0": 9}}) in tools.output
 
 
-@pytest.mark.deep("each form of a checkpoint")
 @pytest.mark.parametrize(
     ("text", "committed", "code", "expected"),
     [

@@ -15,6 +15,8 @@ from tests.support.kube.registration import LEASES, NODES
 from tests.support.kube.spark_submit import SCHEDULER
 from tests.support.sessions import all_end
 
+pytestmark = pytest.mark.deep("the tests' own node")
+
 
 def pod(namespace: str, name: str = "driver", **spec: Any) -> Json:
     container = {"name": "main", "image": "none", "env": [{"name": "GREETING", "value": "hello"}]}
@@ -85,8 +87,6 @@ def test_a_pod_deleted_by_force_loses_its_process(kube: KubeCluster, namespace: 
 
 WHEN_THE_FILE_EXISTS = """
 import os, sys, time
-
-pytestmark = pytest.mark.deep("the tests' own node")
 while not os.path.exists(sys.argv[1]):
     time.sleep(0.01)
 os._exit(4)

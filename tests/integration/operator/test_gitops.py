@@ -126,7 +126,7 @@ def test_each_commit_is_accepted_by_the_api_server(stage: Stage, tmp_path: Path)
     assert tool.drift() == []
 
 
-@pytest.mark.deep("each form of a repository")
+@pytest.mark.deep("the health of new objects")
 @pytest.mark.usefixtures("kinds")
 def test_new_objects_are_in_progress_without_an_operator(stage: Stage, tmp_path: Path) -> None:
     tool_of(stage, repository(tmp_path / "orders", stage).overlay).sync()
@@ -134,8 +134,7 @@ def test_new_objects_are_in_progress_without_an_operator(stage: Stage, tmp_path:
     assert [(health(each).status, kstatus(each)) for each in (stream, reader)] == [("Progressing", "InProgress")] * 2
 
 
-@pytest.mark.deep("each form of a repository")
-@pytest.mark.parametrize("strategy", ["Auto", "Restart"])
+@pytest.mark.parametrize("strategy", ["Auto", pytest.param("Restart", marks=pytest.mark.deep("the second strategy"))])
 def test_a_migration_is_three_commits_and_a_revert(
     strategy: str, stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator, tmp_path: Path
 ) -> None:

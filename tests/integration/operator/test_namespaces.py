@@ -9,7 +9,7 @@ from tests.support.fixtures import kept_open
 from tests.support.kube import KubeCluster
 from tests.support.operator import OperatorProcess
 
-pytestmark = pytest.mark.deep("namespaces that go and return")
+pytestmark = pytest.mark.deep("namespaces and rights that vary")
 
 NAMESPACES = "v1/namespaces"
 

@@ -14,7 +14,7 @@ from tests.support.kube.front_door import Call, FrontDoor
 from tests.support.kube_programs import spark_operator_crds
 from tests.support.operator import CONFIG_MAPS, STREAMS, OperatorProcess
 
-pytestmark = pytest.mark.deep("a broken API server")
+pytestmark = pytest.mark.deep("an API server in trouble")
 
 WRITES = ("POST", "PUT", "PATCH", "DELETE")
 

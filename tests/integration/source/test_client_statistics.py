@@ -81,7 +81,7 @@ def test_statistics_of_a_cluster_reach_the_application(reported: Reported) -> No
     wait_until(failed, "the connection error")
 
 
-@pytest.mark.deep("bounds of what is fetched")
+@pytest.mark.deep("more of the clients' statistics")
 def test_without_metrics_a_client_emits_no_statistics(
     brokers: Brokers, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,7 +102,7 @@ def test_without_metrics_a_client_emits_no_statistics(
     assert ["statistics.interval.ms" in config for config in made] == [False]
 
 
-@pytest.mark.deep("bounds of what is fetched")
+@pytest.mark.deep("more of the clients' statistics")
 def test_a_slow_sink_bounds_what_is_fetched(brokers: Brokers, topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
     # Given a log of 60 MB, and a client that may queue 16 MiB, the default
     emitted: list[dict[str, Any]] = []

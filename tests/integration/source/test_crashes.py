@@ -236,7 +236,6 @@ def test_a_batch_written_but_not_committed_is_replayed_exactly(
         assert report["clusters"].keys() == {"a", "b"}
 
 
-@pytest.mark.deep("a crash at each step")
 @pytest.mark.timeout(600)  # three drivers start, perhaps on a busy machine
 def test_three_kills_of_the_driver_lose_and_repeat_nothing(
     spark: SparkSession, brokers: Brokers, orders: str, tmp_path: Path, path: Path

@@ -13,7 +13,7 @@ from tests.support.kafka import KafkaCluster
 from tests.support.source_run import SourceRun, reading
 from tests.support.streams import cluster, produce, stream, write_metadata
 
-pytestmark = pytest.mark.deep("a power failure at each write")
+pytestmark = pytest.mark.deep("a log that lost its end")
 
 __all__ = ["truncated"]
 

@@ -342,7 +342,6 @@ def test_a_checkpoint_older_than_an_amendment_is_refused(brokers: Brokers, order
         assert run.parked == {("a", orders): {0: 5}}
 
 
-@pytest.mark.deep("each replay")
 @pytest.mark.parametrize("how", ["emptied", "dropped", "moved without its files"])
 def test_a_lost_state_is_refused_before_ranges_are_lost(brokers: Brokers, orders: str, path: Path, how: str) -> None:
     a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])

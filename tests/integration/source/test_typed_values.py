@@ -67,7 +67,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(range_reader, "MAX_ROWS", 4)
 
 
-@pytest.mark.deep("a matrix of values")
+@pytest.mark.deep("a matrix of modes, crashes and evaluators")
 @pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("crash", [None, *CRASH_POINTS])
 @pytest.mark.parametrize("mode", ["permissive", "dropmalformed"])
@@ -103,7 +103,7 @@ def dead(brokers: Brokers, topic: Topic) -> str:
     return brokers.b.create_topic(topic("dead"), config={"cleanup.policy": "compact"})
 
 
-@pytest.mark.deep("a matrix of values")
+@pytest.mark.deep("a matrix of modes, crashes and evaluators")
 @pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("crash", [None, "reading", "read", "sunk", "committed"])
 def test_malformed_records_become_dead_letters(
@@ -123,7 +123,7 @@ def test_malformed_records_become_dead_letters(
     assert set(dead_letters(brokers.b, dead)) == wanted
 
 
-@pytest.mark.deep("a matrix of values")
+@pytest.mark.deep("a matrix of modes, crashes and evaluators")
 @pytest.mark.parametrize("evaluator", ["is_last", "LastMask"])
 @pytest.mark.parametrize("mode", ["permissive", "dropmalformed", "deadletter", "failfast"])
 def test_an_evaluator_sees_decoded_values(
