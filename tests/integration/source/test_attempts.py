@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from dynamic_kafka.executor.attempts import MARK_PREFIX
 from tests.support.driver_process import DriverProcess
 from tests.support.fixtures import FreshCluster
 from tests.support.streams import cluster, stream, write_metadata
+
+pytestmark = pytest.mark.deep("retries that wait for time-outs")
 
 DRIVER = """
 import sys
@@ -16,8 +20,6 @@ from pathlib import Path
 
 from tests.integration.source.failing_attempts import FailingSource
 from tests.support.spark import start_spark
-
-pytestmark = pytest.mark.deep("retries that wait for time-outs")
 
 story = Path(sys.argv[1])
 spark = start_spark("attempts", {"spark.master": "local[1,4]"})
