@@ -60,7 +60,7 @@ def main(base: str = "origin/main") -> None:
     listed = [
         subprocess.run(["git", *command], cwd=ROOT, capture_output=True, text=True, check=False) for command in commands
     ]
-    if failed := [done.stderr.strip() for done in listed if done.returncode != 0]:
+    if failed := [done.stderr.partition("\n")[0] for done in listed if done.returncode != 0]:
         sys.exit(f"{failed[0]}\nName the commit to compare with: make test-changed BASE=HEAD~1")
     tests = [test for test in tests_of("".join(done.stdout for done in listed).splitlines()) if (ROOT / test).exists()]
     if not tests:
