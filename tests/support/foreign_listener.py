@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import socketserver
 import struct
-import threading
-from typing import Self
+
+from tests.support.loopback_server import LoopbackServer
 
 _HANDSHAKE, _API_VERSIONS, _AUTHENTICATE = 17, 18, 36
 _VERSIONS = {3: (0, 4), _HANDSHAKE: (0, 1), _API_VERSIONS: (0, 0), _AUTHENTICATE: (0, 0)}
 _UNSUPPORTED_VERSION = 35
 
 
-class ForeignListener(socketserver.ThreadingTCPServer):
+class ForeignListener(LoopbackServer):
     """A plaintext listener that offers SASL's mechanism PLAIN.
 
     Attributes:
@@ -20,24 +20,9 @@ class ForeignListener(socketserver.ThreadingTCPServer):
         received: everything that they sent.
     """
 
-    daemon_threads = True
-
     def __init__(self) -> None:
         self.connections, self.received = 0, b""
-        super().__init__(("127.0.0.1", 0), _Client)
-
-    @property
-    def address(self) -> str:
-        """`host:port` of the listener."""
-        return f"127.0.0.1:{self.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self.serve_forever, args=(0.05,), name="foreign-listener", daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.shutdown()
-        self.server_close()
+        super().__init__(_Client)
 
 
 class _Client(socketserver.StreamRequestHandler):

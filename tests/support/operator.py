@@ -74,7 +74,7 @@ def rights(release: str, namespace: str, *settings: str) -> list[dict[str, Any]]
     Without settings it serves its own namespace, and the objects come from a file: the demo does without Helm.
     """
     if settings:
-        return [each for each in rendered(release, namespace, *settings) if each["kind"] in _RIGHTS]
+        return [found for found in rendered(release, namespace, *settings) if found["kind"] in _RIGHTS]
     text = RIGHTS_FILE.read_text().replace(_A_RELEASE, release).replace(_A_NAMESPACE, namespace)
     return list(yaml.safe_load_all(text))
 

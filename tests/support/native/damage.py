@@ -12,7 +12,8 @@ import socketserver
 import threading
 from collections.abc import Iterator
 from io import BufferedIOBase
-from typing import Self
+
+from tests.support.loopback_server import LoopbackServer
 
 _FETCH = (1).to_bytes(2)
 _HEADER, _CHECKED, _MAGIC, _NO_PRODUCER = 61, 21, 2, b"\xff" * 14
@@ -23,7 +24,7 @@ _SHARE = 0.1
 """The share of answers to fetches. A range takes several, and shall also be read whole now and then."""
 
 
-class DamagingProxy(socketserver.ThreadingTCPServer):
+class DamagingProxy(LoopbackServer):
     """A proxy of one broker, whose address is the proxy's own in all answers.
 
     Attributes:
@@ -34,17 +35,10 @@ class DamagingProxy(socketserver.ThreadingTCPServer):
         only_checked: flip only what the checksums of the batches cover.
     """
 
-    daemon_threads = True
-
     def __init__(self, broker: str, seed: int, *, only_checked: bool) -> None:
         self.broker, self.only_checked, self.damaged = broker, only_checked, 0
         self._chance = random.Random(seed)
-        super().__init__(("127.0.0.1", 0), _Client)
-
-    @property
-    def address(self) -> str:
-        """`host:port` of the proxy."""
-        return f"127.0.0.1:{self.server_address[1]}"
+        super().__init__(_Client)
 
     def answered(self, answer: bytes, *, is_fetch: bool) -> bytes:
         """Return what the client gets instead of an answer."""
@@ -56,14 +50,6 @@ class DamagingProxy(socketserver.ThreadingTCPServer):
             for at in self._chance.choices(places, k=self._chance.choice((1, 1, 2, 30))):
                 found[at] ^= 1 << self._chance.randrange(8)
         return bytes(found)
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self.serve_forever, args=(0.05,), name="damaging-proxy", daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.shutdown()
-        self.server_close()
 
 
 class _Client(socketserver.StreamRequestHandler):
