@@ -237,6 +237,19 @@ def own_listeners(spark: SparkSession) -> Iterator[None]:
             spark.streams.removeListener(listener)
 
 
+@contextlib.contextmanager
+def own_modules() -> Iterator[None]:
+    """Forget the modules of users that are imported within, and their folders, as the end of a process does."""
+    path, known = [*sys.path], set(sys.modules)
+    try:
+        yield
+    finally:
+        sys.path[:] = path
+        for name in set(sys.modules) - known:
+            if "/pytest-of-" in (getattr(sys.modules[name], "__file__", None) or ""):
+                del sys.modules[name]
+
+
 class RunHere(_Run):
     """One run of the application in a thread of this process, on the tests' Spark session. It starts no JVM.
 
@@ -273,14 +286,14 @@ class RunHere(_Run):
         self._request.ask("SIGTERM")
 
     def _run(self, arguments: Sequence[str]) -> None:
-        own_modules, logger = set(sys.modules), logging.getLogger("dynamic_kafka")
+        logger = logging.getLogger("dynamic_kafka")
         with (
             own_listeners(self._spark),
+            own_modules(),
             pytest.MonkeyPatch.context() as patch,
             self.log.open("a", buffering=1) as output,
         ):
             patch.chdir(self.folder)
-            patch.setattr(sys, "path", [*sys.path])
             patch.setattr(sys, "stderr", output)
             for name in ("handlers", "level", "propagate"):
                 patch.setattr(logger, name, getattr(logger, name))
@@ -291,9 +304,6 @@ class RunHere(_Run):
             patch.setattr(app_run, "start_session", self._session)
             patch.setattr(app_run, "stop_session", lambda spark: True)
             self._code = main(arguments)
-        for name in set(sys.modules) - own_modules:
-            if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(self.folder)):
-                del sys.modules[name]  # the next application may have another module of this name
 
     def _session(self, config: AppConfig, *, live: bool = False) -> SparkSession:
         self.asked_for_spark = True

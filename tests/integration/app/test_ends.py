@@ -55,9 +55,9 @@ class Running:
 
     def __init__(self, spark: SparkSession, config_file: Path) -> None:
         config = load_config(config_file)
+        register(spark)
         self._resources = contextlib.ExitStack()
         self._resources.enter_context(own_listeners(spark))
-        register(spark)
         self.board = StatusBoard([sink.name for sink in config.sinks])
         self.code: ExitCode | None = None
         self._stop = StopRequest()

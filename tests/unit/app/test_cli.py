@@ -245,7 +245,7 @@ def test_the_console_script_is_the_same_command_line(
     app: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
-    assert scripts == {"dynamic-kafka": "dynamic_kafka.app.cli:main"}
+    assert scripts["dynamic-kafka"] == "dynamic_kafka.app.cli:main"
     monkeypatch.setattr(sys, "argv", ["/usr/bin/dynamic-kafka", "validate", str(app)])
     assert main() == 0
     monkeypatch.setattr(sys, "argv", ["/usr/bin/dynamic-kafka", "--help"])

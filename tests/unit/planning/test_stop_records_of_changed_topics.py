@@ -49,3 +49,13 @@ TestAQueryThatChecksItsTopics.settings = settings(
     report_multiple_bugs=False,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
+
+
+def test_a_query_that_is_over_reads_no_topic_created_since() -> None:
+    story = AQueryThatChecksItsTopics()
+    story.a_query(starting="earliest", fail=False)
+    story.stop_records_arrive_everywhere(crash=None)
+    story.plans_without_news_return_the_same_document()
+    assert story.world.last_document().over
+    story.a_topic_is_recreated(cluster="a", crash=None, end=2, topic="t")
+    story.a_run_of_available_now(changes=[], limit=None)
