@@ -57,6 +57,7 @@ def streamed(frame: DataFrame, folder: Path) -> Counter[str]:
     return rows_of(frame.sparkSession.read.schema(frame.schema).parquet(str(folder / "out")))
 
 
+@pytest.mark.deep("a matrix of columns and readers")
 @pytest.mark.parametrize("columns", ["value,timestamp", "headers,kafka_stream,key", "offset", ",".join(COLUMNS[::-1])])
 @pytest.mark.parametrize("reader", READERS)
 def test_rows_are_those_of_a_select(given: dict[str, str], spark: SparkSession, reader: str, columns: str) -> None:

@@ -28,6 +28,8 @@ from dynamic_kafka.planning.questions import run_steps
 from dynamic_kafka.planning.splits import SplitRange
 from tests.unit.planning.simulation import MemoryState, Record, SimulatedCluster, SimulatedTopic, Simulation, text
 
+pytestmark = pytest.mark.deep("a driver that hangs at each step")
+
 
 class Fenced(Exception):
     """Spark's own check: another driver has written this batch to the log."""
