@@ -40,8 +40,8 @@ def ended_session(script: str, how: signal.Signals, build: Path) -> tuple[list[i
 def is_alive(pid: int) -> bool:
     """Return whether the process runs; a zombie has ended, whether or not its parent has reaped it."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):  # the second when it ends between opening and reading
         return False
 
 

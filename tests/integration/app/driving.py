@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -200,23 +200,28 @@ class AppRun(_Run):
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """Let all processes of the run stand still (SIGSTOP) for a while."""
-        processes = self.left()
-        for each in processes:
-            os.kill(each, signal.SIGSTOP)
+        stopped = set[int]()
         try:
+            # Again until none is new: one may end, or start another, while we look.
+            while new := set(self.left()) - stopped:
+                self._signal(new, signal.SIGSTOP)
+                stopped |= new
             yield
         finally:
-            for each in processes:
-                os.kill(each, signal.SIGCONT)
+            self._signal(stopped, signal.SIGCONT)
 
     def __enter__(self) -> AppRun:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for pid in self.left():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        self._signal(self.left(), signal.SIGKILL)
         self.process.wait()
+
+    @staticmethod
+    def _signal(processes: Iterable[int], number: signal.Signals) -> None:
+        for pid in processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -28,8 +29,13 @@ def command(verb: str, build: Path) -> subprocess.CompletedProcess[str]:
 
 def processes_of(build: Path) -> list[str]:
     """The command lines that name `build`."""
-    lines = [entry.read_bytes().decode(errors="replace") for entry in Path("/proc").glob("[0-9]*/cmdline")]
-    return [line for line in lines if str(build) in line]
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended meanwhile
+            line = entry.read_bytes().decode(errors="replace")
+            if str(build) in line:
+                found.append(line)
+    return found
 
 
 def test_the_cluster_stays_up_until_it_is_taken_down(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+from tests.support.sessions import is_alive
 from tests.support.supervise import kill_session, spawn
 
 FAMILY = """
@@ -23,11 +24,6 @@ time.sleep(300)
 """
 
 
-def alive(pid: int) -> bool:
-    stat = Path(f"/proc/{pid}/stat")
-    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] not in "ZX"
-
-
 def test_a_kill_ends_every_process(tmp_path: Path) -> None:
     children, mark = tmp_path / "children", f"POD_FOLDER={tmp_path}"
     environment = {**os.environ, "POD_FOLDER": str(tmp_path)}
@@ -38,12 +34,12 @@ def test_a_kill_ends_every_process(tmp_path: Path) -> None:
         assert time.monotonic() < deadline, (tmp_path / "log").read_text()
         time.sleep(0.01)
     pids = [process.pid, *map(int, children.read_text().split())]
-    assert all(alive(pid) for pid in pids)
+    assert all(is_alive(pid) for pid in pids)
 
     assert kill_session(process, marked=f"{mark}\0") == 3
 
-    assert not any(alive(pid) for pid in pids)
-    assert alive(other.pid)
+    assert not any(is_alive(pid) for pid in pids)
+    assert is_alive(other.pid)
     assert kill_session(other) == 1
 
 
