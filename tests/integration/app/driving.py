@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 DEADLINE_S = 240.0
 """A run starts a JVM and Python workers of its own, which takes a minute on a machine that is busy."""
+_EVENTS_MS = 60_000
 TOKEN = "DYNAMIC_KAFKA_TEST_RUN"
 PYTHON = (sys.executable, "-m", "dynamic_kafka.app")
 MAIN = ROOT / "spark_app" / "dynamic_kafka" / "app" / "__main__.py"
@@ -226,7 +227,10 @@ class AppRun(_Run):
 
 @contextlib.contextmanager
 def own_listeners(spark: SparkSession) -> Iterator[None]:
-    """Remove the listeners that are added within: with the application's process they would end, too."""
+    """Remove the listeners that are added within: with the application's process they would end, too.
+
+    All events that happened are delivered to them first, so that no late one reaches the log of the next test.
+    """
     added, add = list[StreamingQueryListener](), StreamingQueryManager.addListener
 
     def remember(manager: StreamingQueryManager, listener: StreamingQueryListener) -> None:
@@ -238,6 +242,7 @@ def own_listeners(spark: SparkSession) -> Iterator[None]:
             patch.setattr(StreamingQueryManager, "addListener", remember)
             yield
     finally:
+        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(_EVENTS_MS)
         for listener in added:
             spark.streams.removeListener(listener)
 
@@ -293,14 +298,14 @@ class RunHere(_Run):
     def _run(self, arguments: Sequence[str]) -> None:
         logger = logging.getLogger("dynamic_kafka")
         with (
-            own_listeners(self._spark),
             own_modules(),
             pytest.MonkeyPatch.context() as patch,
             self.log.open("a", buffering=1) as output,
+            own_listeners(self._spark),
         ):
             patch.chdir(self.folder)
             patch.setattr(sys, "stderr", output)
-            for name in ("handlers", "level", "propagate"):
+            for name in ("level", "propagate"):
                 patch.setattr(logger, name, getattr(logger, name))
             patch.setattr(logger, "handlers", [*logger.handlers])
             patch.setattr(self._request, "on_signals", lambda: None)
