@@ -8,12 +8,12 @@ import socketserver
 import struct
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
+from tests.support.loopback_server import LoopbackServer
 from tests.support.places import ROOT
 
 API_VERSIONS, METADATA = 18, 3
@@ -61,12 +61,9 @@ class Fenced(socketserver.BaseRequestHandler):
 @contextmanager
 def fenced(without_brokers: range) -> Iterator[str]:
     """Yield the address of a broker that is fenced in these answers, counted from 0."""
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Fenced) as server:
-        server.daemon_threads = True
+    with LoopbackServer(Fenced) as server:
         server.answers, server.without_brokers = itertools.count(), without_brokers  # type: ignore[attr-defined]
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
+        yield server.address
 
 
 ASK = """
