@@ -41,6 +41,8 @@ from tests.support.waiting import wait_until
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+DEEP = pytest.mark.deep("hangs, and waits for their end")
+
 DEADLINE_S = 90.0
 
 
@@ -96,7 +98,7 @@ def quick_idle(spark: SparkSession) -> Iterator[None]:
     spark.conf.unset(setting)
 
 
-@pytest.mark.deep("hangs, and waits for their end")
+@DEEP
 @pytest.mark.usefixtures("quick_idle")
 def test_a_bounded_run_waits_for_a_hanging_cluster_under_stall(
     spark: SparkSession, brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, tmp_path: Path
@@ -141,7 +143,7 @@ def test_a_bounded_run_waits_for_a_hanging_cluster_under_stall(
     assert_rows(parquet_rows(lake), of_a + of_x)
 
 
-@pytest.mark.deep("hangs, and waits for their end")
+@DEEP
 def test_available_now_restarts_until_a_hanging_cluster_answers(
     spark: SparkSession, brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, tmp_path: Path
 ) -> None:
@@ -174,7 +176,7 @@ def stick(frame, batch):
 """
 
 
-@pytest.mark.deep("hangs, and waits for their end")
+@DEEP
 @pytest.mark.timeout(600)
 def test_a_batch_that_outlasts_the_grace_period_is_exit_code_8(brokers: Brokers, topic: Topic, tmp_path: Path) -> None:
     name = brokers.a.create_topic(topic("stuck"))

@@ -28,6 +28,8 @@ from tests.support.kafka import KafkaCluster
 from tests.support.mounted import mount
 from tests.support.streams import assert_rows, produce
 
+DEEP = pytest.mark.deep("more contents of a report")
+
 SUBSCRIPTION = "uid-of-subscription"
 
 
@@ -112,7 +114,7 @@ def test_read_committed_sees_an_open_transaction(probing: Callable[..., Probing]
     found.until(lambda state: state.lag == 0 and state.quiet_s > 0.1, "quiet")
 
 
-@pytest.mark.deep("more contents of a report")
+@DEEP
 def test_read_uncommitted_sees_a_transactions_records_at_once(probing: Callable[..., Probing]) -> None:
     found = probing()
     transaction = found.at.transaction()
@@ -122,7 +124,7 @@ def test_read_uncommitted_sees_a_transactions_records_at_once(probing: Callable[
     transaction.abort()
 
 
-@pytest.mark.deep("more contents of a report")
+@DEEP
 def test_an_added_partition_leaves_the_lag_unknown_until_read(probing: Callable[..., Probing]) -> None:
     found = probing()
     read_before = found.all_read()
@@ -135,7 +137,7 @@ def test_an_added_partition_leaves_the_lag_unknown_until_read(probing: Callable[
 # -- the application -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.deep("more contents of a report")
+@DEEP
 @pytest.mark.timeout(600)
 def test_a_drain_in_a_mounted_document_is_reported_as_evidence(brokers: Brokers, topic: Topic, tmp_path: Path) -> None:
     old, new = topic("old"), topic("new")
@@ -173,7 +175,7 @@ def test_a_drain_in_a_mounted_document_is_reported_as_evidence(brokers: Brokers,
         assert TOKEN not in run.text() + json.dumps(server.annotations)
 
 
-@pytest.mark.deep("more contents of a report")
+@DEEP
 @pytest.mark.parametrize("trigger", [{"interval": "200ms"}, {"availableNow": True}], ids=str)
 def test_the_last_report_says_that_all_has_ended(
     brokers: Brokers, topic: Topic, tmp_path: Path, trigger: dict[str, Any]

@@ -26,6 +26,8 @@ from tests.support.object_store import BUCKET, object_store, read_only
 from tests.support.spark import spark_settings
 from tests.support.streams import assert_rows, cluster, produce, stream, write_metadata
 
+DEEP = pytest.mark.deep("more files and faults of an object store")
+
 PART = SplitRange(Split("east", "t", 0), 5, 9)
 MADE = Amendment("q", 3, "aa", "bb", (PART,), {"east": "removed"}, 1_000)
 
@@ -43,7 +45,7 @@ def logged_in(store: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[st
     return store
 
 
-@pytest.mark.deep("more files and faults of an object store")
+@DEEP
 @pytest.mark.parametrize("uri", [f"s3a://{BUCKET}/rules/a", f"s3://{BUCKET}/rules/b/", f"s3a://{BUCKET}"])
 def test_amendments_are_whole_ordered_and_each_there_once(logged_in: dict[str, str], uri: str) -> None:
     assert StateLocation(uri).amendments("q") == []
@@ -53,7 +55,7 @@ def test_amendments_are_whole_ordered_and_each_there_once(logged_in: dict[str, s
     assert StateLocation(uri).amendments("another") == []
 
 
-@pytest.mark.deep("more files and faults of an object store")
+@DEEP
 def test_drivers_bindings_and_reports_live_in_a_store_too(logged_in: dict[str, str]) -> None:
     state, saved = StateLocation(f"s3a://{BUCKET}/drivers"), OffsetDocument("q", 3, "aa", state="e1")
     state.bind("q", "e1")
@@ -70,14 +72,14 @@ def test_drivers_bindings_and_reports_live_in_a_store_too(logged_in: dict[str, s
     assert [found.split for found in state.seen("q", "bb")] == [PART.split]
 
 
-@pytest.mark.deep("more files and faults of an object store")
+@DEEP
 def test_a_bucket_that_is_not_there_is_named_and_not_made(logged_in: dict[str, str]) -> None:
     state = StateLocation("s3a://mistyped/orders")
     with pytest.raises(DynamicKafkaError, match=r"stateLocation: s3a://mistyped/orders/q/.* cannot be written"):
         state.save_amendment(MADE)
 
 
-@pytest.mark.deep("more files and faults of an object store")
+@DEEP
 def test_executors_without_the_right_to_write_are_named(
     logged_in: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,7 +130,7 @@ def test_an_amendment_in_s3_is_obeyed_by_the_next_start(
         assert logged_in["AWS_SECRET_ACCESS_KEY"] not in run.log.read_text()
 
 
-@pytest.mark.deep("more files and faults of an object store")
+@DEEP
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("used", ["checkpoint", "output"])
 def test_a_store_without_sparks_connector_is_named_at_the_end(
@@ -149,7 +151,7 @@ def test_a_store_without_sparks_connector_is_named_at_the_end(
     assert logged_in["AWS_SECRET_ACCESS_KEY"] not in run.log.read_text()
 
 
-@pytest.mark.deep("more files and faults of an object store")
+@DEEP
 @pytest.mark.timeout(600)
 def test_spark_that_lacks_the_connector_at_its_start_names_it(tmp_path: Path) -> None:
     write_metadata(tmp_path / "streams.json", stream("st", cluster("a", "127.0.0.1:1", ["t"])))

@@ -13,6 +13,8 @@ from tests.integration.app_tools.story import MakeStory, Tools, contents, every_
 from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.streams import Rows, assert_rows, cluster, last_document, produce
 
+DEEP = pytest.mark.deep("each state of a loss")
+
 
 def test_an_accepted_wiped_cluster_is_read_from_its_start(
     brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, make_story: MakeStory, tools: Tools
@@ -87,7 +89,7 @@ def test_a_loss_is_accepted_once_and_for_its_own_offset_only(
     assert tools("plan", story.app) == 4
 
 
-@pytest.mark.deep("each state of a loss")
+@DEEP
 def test_a_loss_in_the_pending_batch_is_abandoned_and_accepted(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
@@ -143,7 +145,7 @@ def test_an_abandoned_range_is_read_when_its_cluster_returns(
     assert tools("abandon", story.app, "b", "--stopped", "--yes") == 2 and "no batch is pending" in tools.errors
 
 
-@pytest.mark.deep("each state of a loss")
+@DEEP
 def test_a_replaced_clusters_pending_range_is_abandoned(
     brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
@@ -172,7 +174,7 @@ def test_a_replaced_clusters_pending_range_is_abandoned(
     assert_rows(story.run(), wanted)
 
 
-@pytest.mark.deep("each state of a loss")
+@DEEP
 def test_a_re_created_topics_pending_batch_is_abandoned(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:

@@ -15,6 +15,8 @@ from tests.integration.app_tools.story import MakeStory, Tools, every_file
 from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.streams import assert_rows, cluster, produce, start_query, write_metadata
 
+DEEP = pytest.mark.deep("each finding of a plan")
+
 
 def by_action(plan: dict[str, Any]) -> dict[str, list[tuple[str, int, int | None]]]:
     found: dict[str, list[tuple[str, int, int | None]]] = {}
@@ -82,7 +84,7 @@ def test_a_migration_is_planned_before_it_happens(
     assert "in 7 d" in tools.output and brokers.c.kafka_id in tools.output
 
 
-@pytest.mark.deep("each finding of a plan")
+@DEEP
 def test_the_plan_names_ranges_that_a_restart_leaves_out(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
@@ -111,7 +113,7 @@ def test_the_plan_names_ranges_that_a_restart_leaves_out(
     assert shown["parked"]["b"]["topics"][name]["next"] == {"0": 0}
 
 
-@pytest.mark.deep("each finding of a plan")
+@DEEP
 def test_with_refuse_the_plan_reports_a_refused_start(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
@@ -126,7 +128,7 @@ def test_with_refuse_the_plan_reports_a_refused_start(
     assert "abandon app.yaml" in tools.output
 
 
-@pytest.mark.deep("each finding of a plan")
+@DEEP
 def test_expired_records_of_the_pending_batch_are_refused(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
@@ -152,7 +154,7 @@ def test_expired_records_of_the_pending_batch_are_refused(
     assert_rows(story.run(), wanted)
 
 
-@pytest.mark.deep("each finding of a plan")
+@DEEP
 def test_a_checkpoint_older_than_its_group_is_refused(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
@@ -171,7 +173,7 @@ def test_a_checkpoint_older_than_its_group_is_refused(
     assert f"has commits of its document {later}" in tools.output
 
 
-@pytest.mark.deep("each finding of a plan")
+@DEEP
 def test_a_group_ahead_of_sparks_commits_is_refused(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
@@ -195,7 +197,7 @@ def test_a_group_ahead_of_sparks_commits_is_refused(
     assert f"has commits of its document {saved['document']}" in tools.output
 
 
-@pytest.mark.deep("each finding of a plan")
+@DEEP
 def test_a_hanging_cluster_is_named_and_the_others_are_planned(
     brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
@@ -211,7 +213,7 @@ def test_a_hanging_cluster_is_named_and_the_others_are_planned(
     assert list(plan["silent"]) == ["h"]
 
 
-@pytest.mark.deep("each finding of a plan")
+@DEEP
 def test_a_topic_that_does_not_exist_is_refused_by_name(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:

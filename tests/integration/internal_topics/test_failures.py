@@ -20,11 +20,13 @@ from tests.integration.internal_topics.cut_off_init import STEPS
 from tests.support.kafka import KafkaCluster
 from tests.support.ports import reserve_ports
 
+DEEP = pytest.mark.deep("kills and faults at each step")
+
 pytestmark = pytest.mark.brokers
 ALL = {CHANGELOG, REPARTITION, DEAD}
 
 
-@pytest.mark.deep("kills and faults at each step")
+@DEEP
 def test_a_request_that_would_fail_makes_nothing(shop: Shop, tools: Tools) -> None:
     shop.write([*shop.declared[:2], {**shop.declared[2], "replicationFactor": 3}])
     assert tools("init", shop.app) == 5
@@ -33,7 +35,7 @@ def test_a_request_that_would_fail_makes_nothing(shop: Shop, tools: Tools) -> No
     assert shop.there() == set()
 
 
-@pytest.mark.deep("kills and faults at each step")
+@DEEP
 @pytest.mark.scenario(46)
 def test_a_failure_half_way_removes_what_was_made(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the validation, the brokers make two of the topics and refuse the third."""
@@ -50,7 +52,7 @@ def test_a_failure_half_way_removes_what_was_made(shop: Shop, monkeypatch: pytes
     assert shop.there() == ALL
 
 
-@pytest.mark.deep("kills and faults at each step")
+@DEEP
 def test_a_topic_of_another_program_is_left_alone(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """It came between the look and the request, and is not as declared."""
     watch_creations(monkeypatch, before=lambda: shop.make(CHANGELOG, 5, cleanup_policy="compact"))
@@ -59,7 +61,7 @@ def test_a_topic_of_another_program_is_left_alone(shop: Shop, monkeypatch: pytes
     assert shop.there() == {CHANGELOG}
 
 
-@pytest.mark.deep("kills and faults at each step")
+@DEEP
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("step", STEPS)
 def test_an_init_that_was_killed_is_completed(shop: Shop, step: str) -> None:
@@ -82,7 +84,7 @@ def test_two_inits_at_once_both_succeed(shop: Shop) -> None:
     assert init(shop.app).plan.create == ()
 
 
-@pytest.mark.deep("kills and faults at each step")
+@DEEP
 def test_an_init_between_another_ones_steps_succeeds(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     others: list[int] = []
     watch_creations(monkeypatch, before=lambda: others.append(main(["init", str(shop.app)])))
@@ -101,7 +103,7 @@ def test_an_unreachable_home_is_an_error_of_its_own(shop: Shop, tools: Tools) ->
     assert tools("init", shop.app, "--timeout", "1s") == 5
 
 
-@pytest.mark.deep("kills and faults at each step")
+@DEEP
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("moment", ["before the first request", "before the answer"])
 def test_an_init_whose_home_hangs_ends_and_is_completed(
@@ -123,7 +125,7 @@ def test_an_init_whose_home_hangs_ends_and_is_completed(
     assert init(shop.app).plan.create == ()
 
 
-@pytest.mark.deep("kills and faults at each step")
+@DEEP
 def test_a_home_with_servers_of_its_own_is_checked(shop: Shop, tools: Tools) -> None:
     shop.write(bootstrapServers=shop.east.bootstrap)
     init(shop.app)

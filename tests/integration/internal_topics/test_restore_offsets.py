@@ -21,6 +21,8 @@ from tests.integration.internal_topics.conftest import CHANGELOG, Shop
 from tests.support.fixtures import Topic
 from tests.support.streams import Rows, assert_rows, cluster, last_document, produce, stream, write_metadata
 
+DEEP = pytest.mark.deep("each state that is restored")
+
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(900)]
 
 
@@ -109,7 +111,7 @@ def test_a_lost_checkpoint_is_replaced_with_known_numbers(shop: Shop, tools: Too
     assert_rows(app.run(checkpoint="checkpoints-2"), second + third)
 
 
-@pytest.mark.deep("each state that is restored")
+@DEEP
 def test_a_missing_record_is_written_at_the_next_start(shop: Shop, tools: Tools, run_app: RunApp) -> None:
     """A driver that died between Spark's commit and its record: the batch is committed, and the changelog lacks it."""
     app = LostCheckpoint(shop, run_app)
@@ -123,7 +125,7 @@ def test_a_missing_record_is_written_at_the_next_start(shop: Shop, tools: Tools,
     assert found["startingOffsets"] == {"east": {shop.orders: {"0": 6}}}
 
 
-@pytest.mark.deep("each state that is restored")
+@DEEP
 def test_expired_records_and_another_topic_are_noticed(shop: Shop, tools: Tools, run_app: RunApp) -> None:
     app = LostCheckpoint(shop, run_app)
     produce("east", shop.east, shop.orders, 10)
@@ -169,7 +171,7 @@ def test_expired_records_and_another_topic_are_noticed(shop: Shop, tools: Tools,
     assert "choose the source of the offsets with --from group or --from sink" in tools.errors
 
 
-@pytest.mark.deep("each state that is restored")
+@DEEP
 def test_a_parked_topic_returns_at_its_offset(shop: Shop, tools: Tools, topic: Topic, run_app: RunApp) -> None:
     # Given a topic that was read, then left the metadata, and has new records since
     app, returns = LostCheckpoint(shop, run_app), shop.east.create_topic(topic("returns"))
@@ -201,7 +203,7 @@ def test_a_parked_topic_returns_at_its_offset(shop: Shop, tools: Tools, topic: T
     assert_rows(app.run(checkpoint="checkpoints-2"), orders + later)
 
 
-@pytest.mark.deep("each state that is restored")
+@DEEP
 def test_a_topic_re_created_before_the_start_is_not_read(shop: Shop, tools: Tools, run_app: RunApp) -> None:
     app = LostCheckpoint(shop, run_app)
     read = produce("east", shop.east, shop.orders, 6)
@@ -234,7 +236,7 @@ def test_a_topic_re_created_before_the_start_is_not_read(shop: Shop, tools: Tool
         assert_rows(run.rows(app.lake), Rows())
 
 
-@pytest.mark.deep("each state that is restored")
+@DEEP
 def test_an_ended_split_ends_again_at_its_stop_record(shop: Shop, tools: Tools, run_app: RunApp) -> None:
     # Given a query that is over, and records behind its stop record
     app = LostCheckpoint(shop, run_app)
@@ -275,7 +277,7 @@ def test_an_ended_split_ends_again_at_its_stop_record(shop: Shop, tools: Tools, 
     assert "the record is gone" in tools.errors
 
 
-@pytest.mark.deep("each state that is restored")
+@DEEP
 def test_the_new_query_may_keep_the_group_a_minute_later(shop: Shop, tools: Tools, run_app: RunApp) -> None:
     app = LostCheckpoint(shop, run_app)
     read = produce("east", shop.east, shop.orders, 5)

@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.kube import APPLICATIONS, PODS, Json, KubeCluster, LocalNode, SparkOperator, set_phase
 
+DEEP = pytest.mark.deep("the tests' own controller")
+
 
 def application(namespace: str, name: str = "orders", **spec: Any) -> Json:
     """A streaming job as users write it."""
@@ -46,7 +48,7 @@ def submitted(kube: KubeCluster, namespace: str, name: str = "orders") -> tuple[
     return found, kube.api.get(PODS, f"{name}-driver", namespace)
 
 
-@pytest.mark.deep("the tests' own controller")
+@DEEP
 def test_an_application_becomes_a_drivers_pod(kube: KubeCluster, namespace: str, spark_operator: SparkOperator) -> None:
     spark_conf = {"spark.kubernetes.driver.secrets.east": "/etc/secrets/east"}
     kube.api.create(APPLICATIONS, application(namespace, sparkConf=spark_conf))
@@ -75,7 +77,7 @@ def test_an_application_becomes_a_drivers_pod(kube: KubeCluster, namespace: str,
     assert [call.pod for call in spark_operator.submissions("orders")] == ["orders-driver"]
 
 
-@pytest.mark.deep("the tests' own controller")
+@DEEP
 def test_the_pods_status_becomes_the_applications(
     kube: KubeCluster, namespace: str, spark_operator: SparkOperator
 ) -> None:
@@ -90,7 +92,7 @@ def test_the_pods_status_becomes_the_applications(
         kube.api.wait(APPLICATIONS, name, namespace, until=lambda app, expected=expected: state(app) == expected)
 
 
-@pytest.mark.deep("the tests' own controller")
+@DEEP
 def test_a_patched_spec_is_submitted_anew(kube: KubeCluster, namespace: str, spark_operator: SparkOperator) -> None:
     kube.api.create(APPLICATIONS, application(namespace))
     first, pod = submitted(kube, namespace)
@@ -108,7 +110,7 @@ def test_a_patched_spec_is_submitted_anew(kube: KubeCluster, namespace: str, spa
     assert len(spark_operator.submissions("orders")) == 2
 
 
-@pytest.mark.deep("the tests' own controller")
+@DEEP
 def test_it_goes_on_after_it_was_killed(kube: KubeCluster, namespace: str, spark_operator: SparkOperator) -> None:
     spark_operator.kill()
     kube.api.create(APPLICATIONS, application(namespace))

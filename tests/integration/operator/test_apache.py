@@ -20,6 +20,8 @@ from tests.support.kube.pods import PODS, set_phase
 from tests.support.operator import OperatorProcess
 from tests.support.places import ROOT
 
+DEEP = pytest.mark.deep("each case of the second kind")
+
 APPLICATIONS = "spark.apache.org/v1/sparkapplications"
 CRDS = "apiextensions.k8s.io/v1/customresourcedefinitions"
 CRD = ROOT / "tests" / "support" / "kube" / "apache"
@@ -159,7 +161,7 @@ def test_a_change_is_live_and_confirmed(apache: Apache, operator: OperatorProces
     assert apache.application_now()["metadata"]["generation"] == generation
 
 
-@pytest.mark.deep("each case of the second kind")
+@DEEP
 def test_a_topic_that_its_driver_has_drained_is_removed(apache: Apache, operator: OperatorProcess) -> None:
     pod = apache.runs()
     apache.report(pod)
@@ -169,7 +171,7 @@ def test_a_topic_that_its_driver_has_drained_is_removed(apache: Apache, operator
     apache.reports_until(pod, {"west/orders": "Active"}, draining=[drained])
 
 
-@pytest.mark.deep("each case of the second kind")
+@DEEP
 def test_auto_reports_a_needed_restart_and_makes_none(apache: Apache, operator: OperatorProcess) -> None:
     pod = apache.runs(secrets=[SECRET])
     apache.report(pod)
@@ -194,7 +196,7 @@ def test_a_restart_is_confirmed_by_the_next_attempts_driver(apache: Apache, oper
     apache.wait_condition("Mounted", "Mounted")
 
 
-@pytest.mark.deep("each case of the second kind")
+@DEEP
 def test_an_application_that_would_not_return_is_not_ended(apache: Apache, operator: OperatorProcess) -> None:
     apache.runs(updateStrategy="Restart")
     apache.application(applicationTolerations={"restartConfig": {"restartPolicy": "OnFailure"}})
@@ -204,7 +206,7 @@ def test_an_application_that_would_not_return_is_not_ended(apache: Apache, opera
     assert not _ends(apache.api.get(PODS, "app-0-driver", apache.namespace))
 
 
-@pytest.mark.deep("each case of the second kind")
+@DEEP
 def test_the_runbooks_commands_find_application_and_driver(apache: Apache, operator: OperatorProcess) -> None:
     pod = apache.runs()
     names = {
@@ -224,7 +226,7 @@ def test_the_runbooks_commands_find_application_and_driver(apache: Apache, opera
         assert expected in text, command
 
 
-@pytest.mark.deep("each case of the second kind")
+@DEEP
 @pytest.mark.parametrize("operator", [False], ids=["without it"], indirect=True)
 def test_a_missing_right_to_delete_drivers_is_reported(apache: Apache, operator: OperatorProcess) -> None:
     apache.runs(updateStrategy="Restart")
@@ -233,7 +235,7 @@ def test_a_missing_right_to_delete_drivers_is_reported(apache: Apache, operator:
     assert 'cannot delete resource "pods"' in found["message"]
 
 
-@pytest.mark.deep("each case of the second kind")
+@DEEP
 def test_a_kind_installed_later_is_served(
     request: pytest.FixtureRequest, kube: KubeCluster, apache: Apache, namespace: str
 ) -> None:

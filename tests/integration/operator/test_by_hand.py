@@ -18,6 +18,8 @@ from tests.support.kube.front_door import FrontDoor
 from tests.support.kube_programs import spark_operator_crds
 from tests.support.operator import CONFIG_MAPS, OperatorProcess
 
+DEEP = pytest.mark.deep("a matrix of edits and watches")
+
 
 @pytest.fixture(scope="module")
 def door(kube: KubeCluster) -> Iterator[FrontDoor]:
@@ -39,7 +41,7 @@ def get(stage: Stage, cache: Path, *arguments: str) -> list[str]:
     return stage.kube.kubectl("get", *arguments, "-n", stage.namespace, "--cache-dir", str(cache)).splitlines()
 
 
-@pytest.mark.deep("a matrix of edits and watches")
+@DEEP
 def test_the_name_of_a_kind_names_that_kind_alone(stage: Stage, operator: OperatorProcess, tmp_path: Path) -> None:
     stage.stream("orders", cluster("east"))
     stage.subscription("orders")
@@ -95,7 +97,7 @@ def test_a_subscription_by_annotations_is_restored_after_edits(
     )
 
 
-@pytest.mark.deep("a matrix of edits and watches")
+@DEEP
 @pytest.mark.parametrize("side", ["--server-side=false", "--server-side"])
 def test_an_applied_subscription_outlives_its_annotations(side: str, stage: Stage, operator: OperatorProcess) -> None:
     stage.stream("orders", cluster("east"))
@@ -130,7 +132,7 @@ EDITED = {
 }
 
 
-@pytest.mark.deep("a matrix of edits and watches")
+@DEEP
 @pytest.mark.parametrize("what", EDITED)
 def test_labels_of_a_document_that_somebody_edits_are_put_right(
     what: str, stage: Stage, operator: OperatorProcess
@@ -157,7 +159,7 @@ LIST_FORM = """
 """
 
 
-@pytest.mark.deep("a matrix of edits and watches")
+@DEEP
 def test_a_label_that_is_taken_off_and_put_back_counts_at_once(stage: Stage, operator: OperatorProcess) -> None:
     manifest = {
         "apiVersion": "v1",
@@ -173,7 +175,7 @@ def test_a_label_that_is_taken_off_and_put_back_counts_at_once(stage: Stage, ope
         stage.wait_document({"west/orders": state}, timeout=30)
 
 
-@pytest.mark.deep("a matrix of edits and watches")
+@DEEP
 @pytest.mark.parametrize(("plural", "labels"), [("configmaps", ROLE_LABEL), ("pods", "spark-role=driver")])
 def test_the_api_server_sends_only_relevant_objects(
     plural: str, labels: str, door: FrontDoor, operator: OperatorProcess

@@ -27,6 +27,8 @@ from tests.support.ports import reserve_ports
 from tests.support.supervise import Process, last_lines
 from tests.support.waiting import wait_until
 
+DEEP = pytest.mark.deep("a matrix of rights")
+
 DEFINITIONS = "apiextensions.k8s.io/v1/customresourcedefinitions"
 DRIVER = "drivers[0].namespace=jobs,drivers[0].name=spark"
 MATRIX = {
@@ -334,7 +336,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.deep("a matrix of rights")
+@DEEP
 @pytest.mark.parametrize("what", REFUSED)
 def test_the_operators_account_may_not(what: str, installed: Installed) -> None:
     method, address, body = REFUSED[what]
@@ -430,7 +432,7 @@ POD_CHANGES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.deep("a matrix of rights")
+@DEEP
 @pytest.mark.parametrize("what", POD_CHANGES)
 def test_of_a_pod_the_operator_may_not_change(what: str, policed: Installed) -> None:
     name = f"driver-{list(POD_CHANGES).index(what)}"
@@ -516,7 +518,7 @@ SPARK_CHANGES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.deep("a matrix of rights")
+@DEEP
 @pytest.mark.parametrize("what", SPARK_CHANGES)
 def test_of_an_application_the_operator_may_not_change(what: str, policed: Installed) -> None:
     Stage(policed.kube, policed.jobs).application("shop", sparkConf={"spark.a": "1"})

@@ -16,6 +16,8 @@ from tests.support.operator import OperatorProcess
 from tests.support.ports import reserve_ports
 from tests.support.waiting import wait_until
 
+DEEP = pytest.mark.deep("each state of a Lease")
+
 URLS = [f"http://127.0.0.1:{port}/healthz" for port in reserve_ports(2)]
 METRICS = [f"http://127.0.0.1:{port}/metrics" for port in reserve_ports(2)]
 LEASES = "coordination.k8s.io/v1/leases"
@@ -44,7 +46,7 @@ def probed(number: int, path: str = "/healthz") -> tuple[int, str]:
     return answer.status, answer.data.decode().strip()
 
 
-@pytest.mark.deep("each state of a Lease")
+@DEEP
 def test_waiting_for_and_holding_the_lease_are_live_and_ready(stage: Stage, two: list[OperatorProcess]) -> None:
     first, second = two
     second.start()
@@ -61,7 +63,7 @@ def test_waiting_for_and_holding_the_lease_are_live_and_ready(stage: Stage, two:
     assert probed(1, "/")[0] == 404
 
 
-@pytest.mark.deep("each state of a Lease")
+@DEEP
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_the_second_serves_when_the_first_ends(how: str, stage: Stage, two: list[OperatorProcess]) -> None:
     first, second = two
@@ -77,7 +79,7 @@ def test_the_second_serves_when_the_first_ends(how: str, stage: Stage, two: list
     stage.wait_document({"east/orders": "Active", "west/orders": "Active"})
 
 
-@pytest.mark.deep("each state of a Lease")
+@DEEP
 def test_an_operator_that_cannot_renew_its_lease_ends(stage: Stage, two: list[OperatorProcess]) -> None:
     first, _ = two
     stage.kube.pause_api_server()
@@ -88,7 +90,7 @@ def test_an_operator_that_cannot_renew_its_lease_ends(stage: Stage, two: list[Op
     assert "is lost: this operator ends" in first.log()
 
 
-@pytest.mark.deep("each state of a Lease")
+@DEEP
 def test_a_lease_that_somebody_took_is_lost(stage: Stage, two: list[OperatorProcess]) -> None:
     first, _ = two
     change = {"spec": {"holderIdentity": "somebody-else", "leaseDurationSeconds": 60}}
@@ -114,7 +116,7 @@ def test_a_killed_holder_is_replaced_when_its_lease_is_over(stage: Stage, two: l
     assert "this operator holds the lease" in second.log()
 
 
-@pytest.mark.deep("each state of a Lease")
+@DEEP
 def test_a_suspended_holder_writes_nothing_when_it_goes_on(
     kube: KubeCluster, stage: Stage, two: list[OperatorProcess]
 ) -> None:

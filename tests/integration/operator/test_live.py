@@ -11,6 +11,8 @@ from tests.integration.operator.stage import DOCUMENT, STREAMS, SUBSCRIPTIONS, S
 from tests.support.kube import PODS, Json, SparkOperator
 from tests.support.operator import CONFIG_MAPS, OperatorProcess
 
+DEEP = pytest.mark.deep("each state of a live change")
+
 DRAINED = {"cluster": "east", "topic": "orders", "lag": 0, "quiet": 301.0, "openTransaction": False}
 
 MOUNTING = {
@@ -68,7 +70,7 @@ def test_a_live_change_is_confirmed_without_a_restart(stage: Stage, driver: Json
     assert generation(stage) == before
 
 
-@pytest.mark.deep("each state of a live change")
+@DEEP
 def test_a_report_for_another_subscription_confirms_nothing(stage: Stage, driver: Json) -> None:
     # The driver went on with the document of a subscription that was deleted and applied again.
     stage.stream("orders", cluster("east"), cluster("west"), cluster("north"))
@@ -80,7 +82,7 @@ def test_a_report_for_another_subscription_confirms_nothing(stage: Stage, driver
     stage.wait_condition("RolledOut", "Confirmed")
 
 
-@pytest.mark.deep("each state of a live change")
+@DEEP
 def test_kubectl_shows_readiness_by_the_drivers_report(
     stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator, tmp_path: Path
 ) -> None:
@@ -110,7 +112,7 @@ def test_kubectl_shows_readiness_by_the_drivers_report(
     stage.wait_condition("ClusterNeverReached", "AwaitsAnswer")
 
 
-@pytest.mark.deep("each state of a live change")
+@DEEP
 def test_a_driver_that_does_not_confirm_is_not_restarted(stage: Stage, driver: Json) -> None:
     before = generation(stage)
     stage.stream("orders", cluster("east"), cluster("west"), cluster("north"))
@@ -151,7 +153,7 @@ def test_a_removed_cluster_stays_until_its_drain_is_shown(stage: Stage, driver: 
     )
 
 
-@pytest.mark.deep("each state of a live change")
+@DEEP
 def test_a_deleted_stream_drains_and_a_returning_one_is_read_on(stage: Stage, driver: Json) -> None:
     stage.api.delete(STREAMS, "orders", stage.namespace)
     stage.wait_document({"east/orders": "Draining", "west/orders": "Draining"})
@@ -160,7 +162,7 @@ def test_a_deleted_stream_drains_and_a_returning_one_is_read_on(stage: Stage, dr
     stage.wait_document({"east/orders": "Active", "west/orders": "Active"})
 
 
-@pytest.mark.deep("each state of a live change")
+@DEEP
 @pytest.mark.parametrize("what", ["document", "status", "both", "edited"])
 def test_drains_survive_the_loss_of(what: str, stage: Stage, driver: Json, operator: OperatorProcess) -> None:
     drains(stage, driver)
@@ -181,7 +183,7 @@ def test_drains_survive_the_loss_of(what: str, stage: Stage, driver: Json, opera
     assert "east/orders" in found["message"]
 
 
-@pytest.mark.deep("each state of a live change")
+@DEEP
 def test_a_person_lets_go(stage: Stage, driver: Json) -> None:
     drains(stage, driver)
     change = {"metadata": {"annotations": {RELEASE_ANNOTATION: "east/orders"}}}
@@ -189,7 +191,7 @@ def test_a_person_lets_go(stage: Stage, driver: Json) -> None:
     stage.wait_document({"west/orders": "Active"})
 
 
-@pytest.mark.deep("each state of a live change")
+@DEEP
 def test_an_edit_by_hand_is_put_right_without_a_new_revision(stage: Stage, driver: Json) -> None:
     before = stage.document()
     assert before is not None
@@ -199,7 +201,7 @@ def test_an_edit_by_hand_is_put_right_without_a_new_revision(stage: Stage, drive
     stage.api.wait(CONFIG_MAPS, DOCUMENT, stage.namespace, until=lambda each: "more" not in (each or {})["data"])
 
 
-@pytest.mark.deep("each state of a live change")
+@DEEP
 def test_deleting_the_subscription_harms_no_running_job(stage: Stage, driver: Json) -> None:
     before = stage.document()
     stage.api.delete(SUBSCRIPTIONS, "app", stage.namespace)
@@ -215,7 +217,7 @@ def test_deleting_the_subscription_harms_no_running_job(stage: Stage, driver: Js
     assert after.revision.counter == before.revision.counter + 1
 
 
-@pytest.mark.deep("each state of a live change")
+@DEEP
 def test_a_drain_survives_delete_and_apply_of_the_application(stage: Stage, driver: Json) -> None:
     drains(stage, driver)
     stage.deleted()
@@ -227,7 +229,7 @@ def test_a_drain_survives_delete_and_apply_of_the_application(stage: Stage, driv
     stage.reports_until(pod, {"west/orders": "Active"}, draining=[DRAINED])
 
 
-@pytest.mark.deep("each state of a live change")
+@DEEP
 def test_a_new_driver_gets_time_to_report_before_a_restart(
     stage: Stage, driver: Json, operator: OperatorProcess
 ) -> None:
@@ -249,7 +251,7 @@ def test_a_new_driver_gets_time_to_report_before_a_restart(
     assert stage.api.get(PODS, "app-driver", stage.namespace)["metadata"]["uid"] == pod["metadata"]["uid"]
 
 
-@pytest.mark.deep("each state of a live change")
+@DEEP
 def test_an_api_server_that_was_away_is_caught_up_with(stage: Stage, driver: Json) -> None:
     stage.kube.stop_api_server()
     stage.kube.start_api_server()

@@ -25,6 +25,8 @@ from tests.support.ports import reserve_ports
 from tests.support.streams import assert_rows, parquet_rows, produce
 from tests.support.waiting import wait_until
 
+DEEP = pytest.mark.deep("removals and mistakes under a real driver")
+
 pytestmark = [pytest.mark.timeout(600)]
 
 TOPIC = "real-driver"
@@ -140,7 +142,7 @@ def test_a_second_cluster_takes_one_confirmed_restart(job: Job) -> None:
     assert '"reason": "SIGTERM"' in job.node.output(POD)
 
 
-@pytest.mark.deep("removals and mistakes under a real driver")
+@DEEP
 def test_a_cluster_removed_too_early_is_read_until_drained(job: Job) -> None:
     stage = job.stage
     stage.subscription(updateStrategy="Reload")
@@ -194,7 +196,7 @@ def test_a_cluster_removed_too_early_is_read_until_drained(job: Job) -> None:
     )
 
 
-@pytest.mark.deep("removals and mistakes under a real driver")
+@DEEP
 def test_a_mistyped_cluster_is_a_condition_and_drains_at_once(job: Job) -> None:
     stage = job.stage
     stage.subscription(updateStrategy="Reload")
@@ -238,7 +240,7 @@ def test_a_mistyped_cluster_is_a_condition_and_drains_at_once(job: Job) -> None:
     assert len(job.node.started) == lives, "nothing was restarted"
 
 
-@pytest.mark.deep("removals and mistakes under a real driver")
+@DEEP
 def test_a_mistyped_topic_can_be_taken_back(job: Job) -> None:
     stage = job.stage
     stage.subscription(updateStrategy="Reload")

@@ -16,6 +16,8 @@ from tests.support.operator import CONFIG_MAPS, OperatorProcess
 from tests.support.resources import states
 from tests.support.waiting import wait_until
 
+DEEP = pytest.mark.deep("each case of a restart, and of none")
+
 ENVIRONMENT = f"spark.kubernetes.driverEnv.{REVISION_ENVIRONMENT}"
 
 
@@ -53,7 +55,7 @@ def test_a_change_takes_one_restart_that_the_new_driver_confirms(
     assert condition(stage.subscription_now(), "Mounted")["reason"] == "NotMounted"
 
 
-@pytest.mark.deep("each case of a restart, and of none")
+@DEEP
 def test_the_first_document_patches_nothing(
     stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
 ) -> None:
@@ -63,7 +65,7 @@ def test_the_first_document_patches_nothing(
     assert stage.application_now()["metadata"]["generation"] == 1
 
 
-@pytest.mark.deep("each case of a restart, and of none")
+@DEEP
 def test_a_patch_that_kubeflow_has_slept_through_is_made_again(
     stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
 ) -> None:
@@ -77,7 +79,7 @@ def test_a_patch_that_kubeflow_has_slept_through_is_made_again(
     assert REVISION_ANNOTATION in pod["metadata"]["annotations"]
 
 
-@pytest.mark.deep("each case of a restart, and of none")
+@DEEP
 def test_an_application_deleted_during_its_restart_stays_deleted(
     stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
 ) -> None:
@@ -123,7 +125,7 @@ def test_fifty_changes_in_a_second_are_one_restart(
     assert len(spark_operator.submissions("app")) == 2
 
 
-@pytest.mark.deep("each case of a restart, and of none")
+@DEEP
 @pytest.mark.parametrize("state", ["SUSPENDED", "COMPLETED"])
 def test_an_application_that_does_not_run_is_not_patched(
     state: str, stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
@@ -141,7 +143,7 @@ def test_an_application_that_does_not_run_is_not_patched(
     assert stage.application_now()["metadata"]["generation"] == generation
 
 
-@pytest.mark.deep("each case of a restart, and of none")
+@DEEP
 def test_a_field_that_a_user_owns_is_a_condition_and_not_a_fight(
     stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
 ) -> None:
@@ -156,7 +158,7 @@ def test_a_field_that_a_user_owns_is_a_condition_and_not_a_fight(
     wait_until(lambda: ("Warning", "FieldTaken") in stage.events(), "the event")
 
 
-@pytest.mark.deep("each case of a restart, and of none")
+@DEEP
 def test_the_operator_gives_up_after_three_reverted_patches(
     stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
 ) -> None:
@@ -171,7 +173,7 @@ def test_the_operator_gives_up_after_three_reverted_patches(
         time.sleep(0.1)
 
 
-@pytest.mark.deep("each case of a restart, and of none")
+@DEEP
 def test_another_zlib_makes_no_operator_write(stage: Stage, operator: OperatorProcess) -> None:
     large.create(stage.api, stage.namespace)
     wait_until(lambda: large.is_rendered(stage.api, stage.namespace), "the packed document")
@@ -184,7 +186,7 @@ def test_another_zlib_makes_no_operator_write(stage: Stage, operator: OperatorPr
     assert stage.api.get(CONFIG_MAPS, large.DOCUMENT, stage.namespace) == before
 
 
-@pytest.mark.deep("each case of a restart, and of none")
+@DEEP
 def test_an_operator_that_starts_without_a_change_writes_nothing(
     stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
 ) -> None:

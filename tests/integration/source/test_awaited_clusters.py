@@ -18,6 +18,8 @@ from tests.support.ports import reserve_ports
 from tests.support.source_run import SourceRun
 from tests.support.streams import cluster, produce, stream, write_metadata
 
+DEEP = pytest.mark.deep("each state of an awaited cluster")
+
 Topic = Callable[[str], str]
 
 POLICIES = pytest.mark.parametrize("policy", ["fail", "stall"])
@@ -96,7 +98,7 @@ def test_an_awaited_cluster_is_read_from_its_start(
     assert "cluster new answers now" in caplog.text
 
 
-@pytest.mark.deep("each state of an awaited cluster")
+@DEEP
 @pytest.mark.parametrize(
     ("servers", "properties"),
     [("127.0.0.1:{port}", {}), ("nowhere.invalid:9092", {}), ("{b}", {"security.protocol": "SSL"})],
@@ -127,7 +129,7 @@ def test_a_mistyped_cluster_harms_no_other(
     run.until_rows(wanted + of_b)
 
 
-@pytest.mark.deep("each state of an awaited cluster")
+@DEEP
 def test_a_first_plan_fails_for_a_cluster_without_answer(
     brokers: Brokers, new: KafkaCluster, orders: str, path: Path, run: SourceRun
 ) -> None:
@@ -148,7 +150,7 @@ def test_a_first_plan_fails_for_a_cluster_without_answer(
         run.batch()
 
 
-@pytest.mark.deep("each state of an awaited cluster")
+@DEEP
 def test_a_renamed_cluster_must_answer(
     brokers: Brokers, new: KafkaCluster, orders: str, path: Path, run: SourceRun
 ) -> None:
@@ -163,7 +165,7 @@ def test_a_renamed_cluster_must_answer(
         run.batch()
 
 
-@pytest.mark.deep("each state of an awaited cluster")
+@DEEP
 def test_an_awaited_cluster_with_anothers_id_is_rejected(
     brokers: Brokers, new: KafkaCluster, orders: str, path: Path, run: SourceRun
 ) -> None:
@@ -189,7 +191,7 @@ def test_an_awaited_cluster_with_anothers_id_is_rejected(
     assert (run.parked, until_reported(run) != "") == ({}, True)
 
 
-@pytest.mark.deep("each state of an awaited cluster")
+@DEEP
 def test_an_awaited_cluster_without_the_topic_is_rejected(
     brokers: Brokers, new: KafkaCluster, orders: str, path: Path, run: SourceRun
 ) -> None:
@@ -208,7 +210,7 @@ def test_an_awaited_cluster_without_the_topic_is_rejected(
     run.until_rows(wanted + produce("a", brokers.a, orders, 2))
 
 
-@pytest.mark.deep("each state of an awaited cluster")
+@DEEP
 def test_an_awaited_cluster_that_is_removed_leaves_no_trace(
     brokers: Brokers, new: KafkaCluster, orders: str, path: Path, run: SourceRun
 ) -> None:
@@ -225,7 +227,7 @@ def test_an_awaited_cluster_that_is_removed_leaves_no_trace(
     assert (run.next, run.parked) == ({("a", orders): {0: 7}}, {})
 
 
-@pytest.mark.deep("each state of an awaited cluster")
+@DEEP
 @POLICIES
 def test_available_now_does_not_omit_an_awaited_cluster(
     brokers: Brokers, new: KafkaCluster, orders: str, path: Path, run: SourceRun, *, policy: str
@@ -257,7 +259,7 @@ def test_available_now_does_not_omit_an_awaited_cluster(
     run.until_rows(wanted + of_new)
 
 
-@pytest.mark.deep("each state of an awaited cluster")
+@DEEP
 def test_available_now_does_not_end_before_a_topic_is_described(
     brokers: Brokers, orders: str, topic: Topic, path: Path, run: SourceRun, *, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,6 +40,8 @@ from tests.support.streams import (
     write_metadata,
 )
 
+DEEP = pytest.mark.deep("a crash at each step")
+
 DRIVER = """
 import json, sys
 from pathlib import Path
@@ -70,7 +72,7 @@ def orders(brokers: Brokers, topic: Topic) -> str:
 # -- every step, without Spark -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.deep("a crash at each step")
+@DEEP
 @pytest.mark.parametrize("first_batch", [True, False], ids=["in the first batch", "in a later batch"])
 @pytest.mark.parametrize("point", CRASH_POINTS)
 def test_after_a_crash_every_record_is_delivered_once(
@@ -89,7 +91,7 @@ def test_after_a_crash_every_record_is_delivered_once(
         assert run.report()["document"] == run.document.number == len(run.offsets)
 
 
-@pytest.mark.deep("a crash at each step")
+@DEEP
 @pytest.mark.parametrize("point", CRASH_POINTS)
 def test_a_crash_while_a_cluster_is_removed_loses_nothing(
     brokers: Brokers, orders: str, path: Path, point: CrashPoint, caplog: pytest.LogCaptureFixture
@@ -132,7 +134,7 @@ def test_repeated_crashes_while_clusters_are_added_lose_nothing(brokers: Brokers
         assert all(found["lag"] == 0 for found in run.report()["clusters"].values())
 
 
-@pytest.mark.deep("a crash at each step")
+@DEEP
 def test_an_unwritable_amendment_stops_the_query_before_reading(brokers: Brokers, orders: str, path: Path) -> None:
     a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
     write_metadata(path, stream("orders", a, b))
@@ -155,7 +157,7 @@ def test_an_unwritable_amendment_stops_the_query_before_reading(brokers: Brokers
         assert run.next == {("a", orders): {0: 4, 1: 0}, ("b", orders): {0: 4, 1: 0}}
 
 
-@pytest.mark.deep("a crash at each step")
+@DEEP
 @pytest.mark.scenario(22)
 def test_a_failed_task_is_read_again_from_the_same_offset(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))

@@ -18,6 +18,8 @@ from tests.support.source_run import CRASH_POINTS, CrashPoint, SourceRun, readin
 from tests.support.streams import Rows, assert_rows, cluster, produce, stream, write_metadata
 from tests.support.waiting import wait_until
 
+DEEP = pytest.mark.deep("a crash at each step, and faults of the topic")
+
 pytestmark = pytest.mark.both_readers
 
 MODULE = "tests.integration.source.evaluators"
@@ -61,7 +63,7 @@ def produce_mixed(brokers: Brokers, orders: str) -> tuple[Rows, set[Letter]]:
     return rows, letters
 
 
-@pytest.mark.deep("a crash at each step, and faults of the topic")
+@DEEP
 @pytest.mark.parametrize("crash", [None, *CRASH_POINTS])
 def test_a_crash_loses_no_record_and_repeats_keys_only(
     *,
@@ -87,7 +89,7 @@ def test_a_crash_loses_no_record_and_repeats_keys_only(
         assert len(found) == 2 * len(letters), "compaction keeps one of each key"
 
 
-@pytest.mark.deep("a crash at each step, and faults of the topic")
+@DEEP
 def test_compaction_keeps_one_letter_of_each_record(fresh_cluster: FreshCluster, path: Path) -> None:
     # Given a broker that cleans at once, and a task that is repeated after it has written its dead letters
     at = fresh_cluster("cleaning", overrides={"log.cleaner.backoff.ms": "100"})
@@ -112,7 +114,7 @@ def test_compaction_keeps_one_letter_of_each_record(fresh_cluster: FreshCluster,
     assert set(dead_letters(at, "dead")) == letters
 
 
-@pytest.mark.deep("a crash at each step, and faults of the topic")
+@DEEP
 def test_nothing_behind_a_stop_record_is_a_dead_letter(
     run: SourceRun, brokers: Brokers, orders: str, dead: str
 ) -> None:
@@ -138,7 +140,7 @@ def test_the_batch_fails_while_the_topic_is_missing(run: SourceRun, brokers: Bro
     assert set(dead_letters(brokers.b, dead)) == letters
 
 
-@pytest.mark.deep("a crash at each step, and faults of the topic")
+@DEEP
 def test_the_batch_fails_where_the_topic_takes_no_such_record(
     run: SourceRun, brokers: Brokers, orders: str, topic: Topic
 ) -> None:
@@ -166,7 +168,7 @@ def test_the_batch_fails_where_the_topic_takes_no_such_record(
     assert sorted(len(each.value) for each in found) == [5, 5005, 900_005]
 
 
-@pytest.mark.deep("a crash at each step, and faults of the topic")
+@DEEP
 def test_another_cluster_gets_no_dead_letter(run: SourceRun, brokers: Brokers, orders: str, dead: str) -> None:
     run.configure(deadLetters=json.dumps({"topic": dead, "cluster": "b", "kafkaId": "another"}))
     wanted, _ = produce_mixed(brokers, orders)

@@ -28,10 +28,12 @@ from tests.support.streams import (
     write_metadata,
 )
 
+DEEP = pytest.mark.deep("each failure of a cluster")
+
 # -- at the start ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.deep("each failure of a cluster")
+@DEEP
 @pytest.mark.scenario(24)
 @pytest.mark.scenario(25)
 def test_a_cluster_that_does_not_exist_fails_the_query(
@@ -65,7 +67,7 @@ def test_a_topic_that_does_not_exist_fails_the_start(brokers: Brokers, orders: s
         assert (run.offsets, run.rows()) == ([], Rows())
 
 
-@pytest.mark.deep("each failure of a cluster")
+@DEEP
 def test_stall_reads_a_cluster_absent_at_the_start_from_earliest(
     brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
 ) -> None:
@@ -84,7 +86,7 @@ def test_stall_reads_a_cluster_absent_at_the_start_from_earliest(
         assert "waiting" not in run.report()
 
 
-@pytest.mark.deep("each failure of a cluster")
+@DEEP
 def test_stall_does_not_wait_for_a_removed_cluster(
     brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
 ) -> None:
@@ -156,7 +158,7 @@ def test_stall_reads_the_other_clusters_while_one_hangs(
         assert "cluster s answers again" in caplog.text
 
 
-@pytest.mark.deep("each failure of a cluster")
+@DEEP
 def test_stall_leaves_a_timed_out_range_out_of_the_replay(
     brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
 ) -> None:
@@ -183,7 +185,7 @@ def test_stall_leaves_a_timed_out_range_out_of_the_replay(
         assert run.next == {("a", orders): {0: 5}, ("s", orders): {0: 6}}
 
 
-@pytest.mark.deep("each failure of a cluster")
+@DEEP
 @pytest.mark.parametrize("how", ["pause", "kill"])
 @pytest.mark.parametrize("when", ["before a record", "in the middle"])
 def test_a_range_waits_no_longer_than_the_read_timeout(
@@ -215,7 +217,7 @@ def test_a_range_waits_no_longer_than_the_read_timeout(
         assert time.monotonic() - last < 9
 
 
-@pytest.mark.deep("each failure of a cluster")
+@DEEP
 def test_fail_does_not_leave_out_a_range_of_a_hanging_cluster(
     brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
 ) -> None:
@@ -234,7 +236,7 @@ def test_fail_does_not_leave_out_a_range_of_a_hanging_cluster(
         assert run.next == {("a", orders): {0: 5}, ("s", orders): {0: 6}}
 
 
-@pytest.mark.deep("each failure of a cluster")
+@DEEP
 def test_stall_rejects_bad_metadata_before_all_clusters_answer(
     brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
 ) -> None:
@@ -258,7 +260,7 @@ def test_stall_rejects_bad_metadata_before_all_clusters_answer(
 # -- restarted brokers -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.deep("each failure of a cluster")
+@DEEP
 def test_a_broker_that_was_killed_and_restarted_is_read_on(
     fresh_cluster: FreshCluster, topic: Topic, path: Path
 ) -> None:

@@ -20,6 +20,8 @@ from tests.support.streams import (
     write_metadata,
 )
 
+DEEP = pytest.mark.deep("each way that records go")
+
 pytestmark = pytest.mark.both_readers
 
 SELDOM = PATIENT | {"partitionDiscoveryInterval": "1h"}
@@ -55,7 +57,7 @@ def test_expired_offsets_fail_a_restart(brokers: Brokers, orders: str, path: Pat
         )
 
 
-@pytest.mark.deep("each way that records go")
+@DEEP
 def test_offsets_that_expire_before_their_batch_fail_it(
     brokers: Brokers, orders: str, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -75,7 +77,7 @@ def test_offsets_that_expire_before_their_batch_fail_it(
         assert f"data loss accepted: a/{orders}[0] 5..11: reading continues at 9: " in caplog.text
 
 
-@pytest.mark.deep("each way that records go")
+@DEEP
 def test_offsets_that_expired_while_parked_fail_the_return(
     brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
 ) -> None:
@@ -97,7 +99,7 @@ def test_offsets_that_expired_while_parked_fail_the_return(
         assert run.next == {("a", orders): {0: 11}, ("s", orders): {0: 0}}
 
 
-@pytest.mark.deep("each way that records go")
+@DEEP
 def test_a_topic_re_created_with_fewer_partitions_is_data_loss(brokers: Brokers, topic: Topic, path: Path) -> None:
     orders = brokers.a.create_topic(topic("orders"), 2)
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
@@ -145,7 +147,7 @@ def test_a_re_created_topic_is_read_from_its_start_once_accepted(
         assert any(note.kind == "data-loss" for note in run.enumerator.status.notes)
 
 
-@pytest.mark.deep("each way that records go")
+@DEEP
 def test_a_running_query_finds_the_start_of_a_re_created_topic(brokers: Brokers, orders: str, path: Path) -> None:
     # Given a query that accepts losses, and a re-created topic whose first records have expired already
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
@@ -163,7 +165,7 @@ def test_a_running_query_finds_the_start_of_a_re_created_topic(brokers: Brokers,
         assert "offset 9 belongs to the old one" in message and run.next == {("a", orders): {0: 12}}
 
 
-@pytest.mark.deep("each way that records go")
+@DEEP
 def test_a_deleted_topic_fails_the_query(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
     wanted = produce("a", brokers.a, orders, 5)

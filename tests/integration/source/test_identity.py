@@ -21,6 +21,8 @@ from tests.support.ports import reserve_ports
 from tests.support.source_run import CrashPoint, read, reading
 from tests.support.streams import Rows, assert_rows, cluster, produce, stream, write_metadata
 
+DEEP = pytest.mark.deep("each case of another cluster")
+
 # -- at the start ------------------------------------------------------------------------------------------------------
 
 
@@ -42,7 +44,7 @@ def test_another_cluster_is_refused_at_the_start(brokers: Brokers, orders: str, 
         assert run.next == {("east", orders): {0: 5}}
 
 
-@pytest.mark.deep("each case of another cluster")
+@DEEP
 @pytest.mark.parametrize("exchanged", ["east", "west"])
 def test_another_cluster_is_refused_before_a_replay(brokers: Brokers, orders: str, path: Path, exchanged: str) -> None:
     east, west = cluster("east", brokers.a, [orders]), cluster("west", brokers.b, [orders])
@@ -63,7 +65,7 @@ def test_another_cluster_is_refused_before_a_replay(brokers: Brokers, orders: st
         run.until_rows(wanted)
 
 
-@pytest.mark.deep("each case of another cluster")
+@DEEP
 def test_two_ids_of_one_cluster_are_refused(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("east", brokers.a, [orders]), cluster("alias", brokers.a, [orders])))
     produce("east", brokers.a, orders, 5)
@@ -79,7 +81,7 @@ def test_two_ids_of_one_cluster_are_refused(brokers: Brokers, orders: str, path:
 # -- while running -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.deep("each case of another cluster")
+@DEEP
 def test_a_revision_with_another_cluster_is_rejected_as_a_whole(
     brokers: Brokers, orders: str, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -106,7 +108,7 @@ def test_a_revision_with_another_cluster_is_rejected_as_a_whole(
     assert [line.partition("clusters: ")[2] for line in lines] == ["east", "east, new"]
 
 
-@pytest.mark.deep("each case of another cluster")
+@DEEP
 def test_an_alias_added_while_running_is_rejected(brokers: Brokers, orders: str, path: Path) -> None:
     east = cluster("east", brokers.a, [orders])
     write_metadata(path, stream("orders", east))
@@ -122,7 +124,7 @@ def test_an_alias_added_while_running_is_rejected(brokers: Brokers, orders: str,
         assert run.next == {("east", orders): {0: 9}}
 
 
-@pytest.mark.deep("each case of another cluster")
+@DEEP
 def test_a_parked_cluster_that_returns_as_another_stays_parked(brokers: Brokers, orders: str, path: Path) -> None:
     east, west = cluster("east", brokers.a, [orders]), cluster("west", brokers.b, [orders])
     write_metadata(path, stream("orders", east, west))
@@ -142,7 +144,7 @@ def test_a_parked_cluster_that_returns_as_another_stays_parked(brokers: Brokers,
         assert run.next == {("east", orders): {0: 6}, ("west", orders): {0: 0}}
 
 
-@pytest.mark.deep("each case of another cluster")
+@DEEP
 def test_an_alias_added_while_the_other_id_is_slow_is_rejected(
     brokers: Brokers, orders: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,7 +176,7 @@ def test_an_alias_added_while_the_other_id_is_slow_is_rejected(
         assert run.next == {("east", orders): {0: 9}}
 
 
-@pytest.mark.deep("each case of another cluster")
+@DEEP
 @pytest.mark.parametrize("interval", ["100ms", "10m"], ids=["described often", "described seldom"])
 @pytest.mark.parametrize("fail", ["true", "false"])
 def test_a_wiped_cluster_at_the_same_servers_ends_the_query(
@@ -220,7 +222,7 @@ def test_the_same_cluster_at_new_servers_is_read_on(brokers: Brokers, orders: st
 # -- executors, and people ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.deep("each case of another cluster")
+@DEEP
 def test_an_executor_that_reaches_another_cluster_reads_nothing(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
     wanted = produce("east", brokers.a, orders, 5)
@@ -241,7 +243,7 @@ def test_an_executor_that_reaches_another_cluster_reads_nothing(brokers: Brokers
         assert run.next == {("east", orders): {0: 5}}
 
 
-@pytest.mark.deep("each case of another cluster")
+@DEEP
 def test_an_accepted_new_identity_starts_as_new(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
     wanted = produce("east", brokers.a, orders, 5)
@@ -259,7 +261,7 @@ def test_an_accepted_new_identity_starts_as_new(brokers: Brokers, orders: str, p
         assert run.report()["clusters"]["east"]["lag"] == 0
 
 
-@pytest.mark.deep("each case of another cluster")
+@DEEP
 @pytest.mark.parametrize("crash", ["planned", "logged"])
 def test_an_accepted_identity_is_used_once(brokers: Brokers, orders: str, path: Path, crash: CrashPoint) -> None:
     west = cluster("west", brokers.c, [orders])

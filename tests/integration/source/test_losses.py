@@ -29,6 +29,8 @@ from tests.support.kafka import KafkaCluster
 from tests.support.source_run import SourceRun, read
 from tests.support.streams import Row, Rows, assert_rows, cluster, produce, stream, write_metadata
 
+DEEP = pytest.mark.deep("each way to lose a record, or not to")
+
 pytestmark = pytest.mark.both_readers
 
 
@@ -72,7 +74,7 @@ def consumer(request: pytest.FixtureRequest, task: ReadTask) -> None:
         assert offsets_read(task, 0, 30, -1) == list(range(30))
 
 
-@pytest.mark.deep("each way to lose a record, or not to")
+@DEEP
 @pytest.mark.usefixtures("consumer")
 @pytest.mark.parametrize("identified", [True, False], ids=["identified", "unidentified"])
 def test_a_truncated_log_is_noticed_by_its_leader_epoch(task: ReadTask, identified: bool) -> None:
@@ -83,14 +85,14 @@ def test_a_truncated_log_is_noticed_by_its_leader_epoch(task: ReadTask, identifi
         offsets_read(task, 20, 30, 0)
 
 
-@pytest.mark.deep("each way to lose a record, or not to")
+@DEEP
 @pytest.mark.usefixtures("consumer")
 def test_a_truncated_range_is_left_to_the_next_plan(task: ReadTask) -> None:
     # The next plan goes back to offset 10, and reads 20..30 then
     assert offsets_read(replace(task, fail_on_data_loss=False), 20, 30, 0) == []
 
 
-@pytest.mark.deep("each way to lose a record, or not to")
+@DEEP
 @pytest.mark.usefixtures("consumer")
 def test_records_of_a_later_leader_end_a_range(task: ReadTask) -> None:
     # Given a range that was planned in epoch 0, in a log that was truncated at 10 since
@@ -101,7 +103,7 @@ def test_records_of_a_later_leader_end_a_range(task: ReadTask) -> None:
     assert [row.offset for row in read(accepted)] == list(range(5, 10))
 
 
-@pytest.mark.deep("each way to lose a record, or not to")
+@DEEP
 @pytest.mark.usefixtures("consumer")
 @pytest.mark.parametrize(("start", "end"), [(0, 10), (5, 15), (9, 10), (10, 20), (10, 30)])
 def test_a_leader_change_alone_is_no_truncation(task: ReadTask, start: int, end: int) -> None:
@@ -109,7 +111,7 @@ def test_a_leader_change_alone_is_no_truncation(task: ReadTask, start: int, end:
     assert offsets_read(task, start, end, 0) == list(range(start, end))
 
 
-@pytest.mark.deep("each way to lose a record, or not to")
+@DEEP
 @pytest.mark.usefixtures("consumer")
 @pytest.mark.parametrize("start", [10, 20, 29])
 def test_the_present_leaders_epoch_is_no_truncation(task: ReadTask, newest: int, start: int) -> None:
@@ -117,7 +119,7 @@ def test_the_present_leaders_epoch_is_no_truncation(task: ReadTask, newest: int,
     assert offsets_read(task, start, 30, newest) == list(range(start, 30))
 
 
-@pytest.mark.deep("each way to lose a record, or not to")
+@DEEP
 def test_one_consumer_reads_many_ranges_at_once(task: ReadTask, newest: int) -> None:
     # A client refuses to seek until it has processed the assignment
     found = [offset for start in range(10, 30) for offset in offsets_read(task, start, start + 1, newest)]
@@ -148,7 +150,7 @@ def unready(task: ReadTask, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Un
     CONSUMERS.close()
 
 
-@pytest.mark.deep("each way to lose a record, or not to")
+@DEEP
 @pytest.mark.parametrize("code", [KafkaError._STATE, KafkaError._PREV_IN_PROGRESS], ids=["state", "in progress"])
 def test_a_truncation_is_noticed_after_refused_seeks(
     task: ReadTask, unready: type[Unready], code: int, monkeypatch: pytest.MonkeyPatch
@@ -160,7 +162,7 @@ def test_a_truncation_is_noticed_after_refused_seeks(
     assert unready.refusals == 0
 
 
-@pytest.mark.deep("each way to lose a record, or not to")
+@DEEP
 def test_a_client_that_refuses_every_seek_times_out(task: ReadTask, unready: type[Unready]) -> None:
     unready.refusals = 1_000_000
     with pytest.raises(ReadTimeoutError, match="cluster=east"):
@@ -191,7 +193,7 @@ def test_restarts_of_a_broker_lose_nothing(fresh_cluster: FreshCluster, path: Pa
 # -- transactions ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.deep("each way to lose a record, or not to")
+@DEEP
 @pytest.mark.parametrize("fail", ["true", "false"])
 def test_a_replay_waits_for_an_open_transaction(brokers: Brokers, orders: str, path: Path, fail: str) -> None:
     # Given a batch that ends behind an open transaction, and is replayed under read_committed
@@ -233,7 +235,7 @@ def test_a_replay_of_a_deleted_topic_is_data_loss(brokers: Brokers, topic: Topic
             run.batch()
 
 
-@pytest.mark.deep("each way to lose a record, or not to")
+@DEEP
 def test_a_replay_of_a_deleted_topic_may_accept_the_loss(brokers: Brokers, topic: Topic, path: Path) -> None:
     gone, kept = (brokers.a.create_topic(topic(name)) for name in ("gone", "kept"))
     write_metadata(path, stream("orders", cluster("east", brokers.a, [gone, kept])))
@@ -262,7 +264,7 @@ def away(shaky: KafkaCluster, orders: str, monkeypatch: pytest.MonkeyPatch) -> K
 STALL: dict[str, object] = {"clusterFailurePolicy": "stall", "kafka.socket.timeout.ms": 1000}
 
 
-@pytest.mark.deep("each way to lose a record, or not to")
+@DEEP
 @pytest.mark.parametrize(
     "starts",
     [
@@ -289,7 +291,7 @@ def test_stall_refuses_a_first_plan_that_would_miss_a_start(
             away.resume()
 
 
-@pytest.mark.deep("each way to lose a record, or not to")
+@DEEP
 def test_stall_starts_at_earliest_without_an_absent_cluster(
     brokers: Brokers, orders: str, path: Path, away: KafkaCluster
 ) -> None:
@@ -306,7 +308,7 @@ def test_stall_starts_at_earliest_without_an_absent_cluster(
 # -- the end of a bounded run ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.deep("each way to lose a record, or not to")
+@DEEP
 def test_a_bounded_run_reads_left_out_ranges_before_it_ends(brokers: Brokers, topic: Topic, path: Path) -> None:
     # Given the last batch of a bounded run, and an amendment that leaves out a range of it
     one, two = (brokers.a.create_topic(topic("orders")) for _ in range(2))
@@ -337,7 +339,7 @@ def test_a_bounded_run_reads_left_out_ranges_before_it_ends(brokers: Brokers, to
 # -- documents that lead nowhere ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.deep("each way to lose a record, or not to")
+@DEEP
 def test_the_same_start_and_end_have_no_tasks(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
     produce("east", brokers.a, orders, 5)
@@ -349,7 +351,7 @@ def test_the_same_start_and_end_have_no_tasks(brokers: Brokers, orders: str, pat
         assert run.enumerator.tasks(saved, saved) == []
 
 
-@pytest.mark.deep("each way to lose a record, or not to")
+@DEEP
 def test_documents_that_do_not_follow_are_refused(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
     with reading(path) as run:

@@ -36,6 +36,8 @@ from tests.support.streams import (
 )
 from tests.support.waiting import wait_until
 
+DEEP = pytest.mark.deep("each fault of a document and of a lookup")
+
 
 @pytest.fixture
 def orders(brokers: Brokers, topic: Topic) -> str:
@@ -134,7 +136,7 @@ def typos(good: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return wrong
 
 
-@pytest.mark.deep("each fault of a document and of a lookup")
+@DEEP
 def test_a_typo_in_any_field_is_named_and_changes_nothing(brokers: Brokers, orders: str, path: Path) -> None:
     good = stream(
         "orders",
@@ -154,7 +156,7 @@ def test_a_typo_in_any_field_is_named_and_changes_nothing(brokers: Brokers, orde
         assert run.next == {("a", orders): {0: 5}}
 
 
-@pytest.mark.deep("each fault of a document and of a lookup")
+@DEEP
 def test_a_conflict_while_running_names_both_streams(brokers: Brokers, orders: str, path: Path) -> None:
     good = stream("orders", cluster("a", brokers.a, [orders]))
     write_metadata(path, good)
@@ -170,7 +172,7 @@ def test_a_conflict_while_running_names_both_streams(brokers: Brokers, orders: s
         assert run.next == {("a", orders): {0: 5}}
 
 
-@pytest.mark.deep("each fault of a document and of a lookup")
+@DEEP
 def test_a_revision_refused_by_its_clusters_is_reported(brokers: Brokers, orders: str, path: Path) -> None:
     write_text(path, rendered(1, {"a": brokers.a.bootstrap}, orders))
     wanted = produce("a", brokers.a, orders, 3)
@@ -196,7 +198,7 @@ NO_CLIENT: dict[str, dict[str, Any]] = {
 """Properties that are valid one by one, but make no consumer together, by a word of librdkafka's error."""
 
 
-@pytest.mark.deep("each fault of a document and of a lookup")
+@DEEP
 def test_unusable_properties_change_nothing_while_running(brokers: Brokers, orders: str, path: Path) -> None:
     good = cluster("a", brokers.a, [orders])
     write_metadata(path, stream("orders", good))
@@ -235,7 +237,7 @@ def test_a_folder_that_the_kubelet_swaps_is_read_again(
         assert run.next == {("a", orders): {0: 3}, ("b", orders): {0: 4}}
 
 
-@pytest.mark.deep("each fault of a document and of a lookup")
+@DEEP
 def test_a_document_of_ten_megabytes_is_loaded_while_reading(brokers: Brokers, orders: str, path: Path) -> None:
     first = stream("orders", cluster("a", brokers.a, [orders]))
     write_metadata(path, first)
@@ -266,7 +268,7 @@ def test_a_missing_file_at_the_start_stops_the_query(path: Path) -> None:
     assert run.offsets == []
 
 
-@pytest.mark.deep("each fault of a document and of a lookup")
+@DEEP
 def test_failed_lookups_are_tolerated_until_the_threshold(brokers: Brokers, orders: str, path: Path) -> None:
     good = write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]))).read_text()
     wanted = produce("a", brokers.a, orders, 3)
@@ -283,7 +285,7 @@ def test_failed_lookups_are_tolerated_until_the_threshold(brokers: Brokers, orde
         assert run.next == {("a", orders): {0: 7}}
 
 
-@pytest.mark.deep("each fault of a document and of a lookup")
+@DEEP
 def test_too_many_failed_lookups_in_a_row_fail_the_query(brokers: Brokers, orders: str, path: Path) -> None:
     good = write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]))).read_text()
     wanted = produce("a", brokers.a, orders, 3)
@@ -302,7 +304,7 @@ def test_too_many_failed_lookups_in_a_row_fail_the_query(brokers: Brokers, order
         assert run.next == {("a", orders): {0: 5}}
 
 
-@pytest.mark.deep("each fault of a document and of a lookup")
+@DEEP
 def test_the_first_lookup_of_a_restart_must_succeed(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
     wanted = produce("a", brokers.a, orders, 3)
@@ -320,7 +322,7 @@ def test_the_first_lookup_of_a_restart_must_succeed(brokers: Brokers, orders: st
 # -- freshness ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.deep("each fault of a document and of a lookup")
+@DEEP
 @pytest.mark.parametrize("named_by", ["option", "environment"])
 @pytest.mark.parametrize("pending", [False, True], ids=["before a plan", "before a replay"])
 def test_metadata_older_than_awaited_stops_the_start(
@@ -375,7 +377,7 @@ def test_the_start_waits_for_the_awaited_revision(brokers: Brokers, orders: str,
         run.until_rows(of_a + of_b)
 
 
-@pytest.mark.deep("each fault of a document and of a lookup")
+@DEEP
 def test_an_older_revision_changes_nothing_while_running(brokers: Brokers, orders: str, path: Path) -> None:
     write_text(path, rendered(2, {"a": brokers.a.bootstrap, "b": brokers.b.bootstrap}, orders))
     wanted = produce("a", brokers.a, orders, 3) + produce("b", brokers.b, orders, 3)
@@ -395,7 +397,7 @@ def test_an_older_revision_changes_nothing_while_running(brokers: Brokers, order
 # -- a stream that is gone ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.deep("each fault of a document and of a lookup")
+@DEEP
 def test_a_missing_stream_is_reported_until_it_returns(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
     wanted = produce("a", brokers.a, orders, 3)
@@ -411,7 +413,7 @@ def test_a_missing_stream_is_reported_until_it_returns(brokers: Brokers, orders:
         assert "missingStreams" not in run.report()
 
 
-@pytest.mark.deep("each fault of a document and of a lookup")
+@DEEP
 @pytest.mark.parametrize("pending", [False, True])
 def test_a_query_restarts_without_its_missing_stream(
     brokers: Brokers, orders: str, path: Path, *, pending: bool
@@ -442,7 +444,7 @@ def test_a_query_restarts_without_its_missing_stream(
         run.until_rows(wanted)
 
 
-@pytest.mark.deep("each fault of a document and of a lookup")
+@DEEP
 def test_a_stream_that_does_not_exist_stops_a_new_query(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
     with (

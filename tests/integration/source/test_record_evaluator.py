@@ -37,6 +37,8 @@ from tests.support.streams import (
     write_metadata,
 )
 
+DEEP = pytest.mark.deep("a matrix of crashes, clusters and documents")
+
 pytestmark = pytest.mark.both_readers
 
 MODULE = "tests.integration.source.evaluators"
@@ -89,7 +91,7 @@ def test_rows_and_state_end_at_the_records(
     assert run.report()["finished"] is True
 
 
-@pytest.mark.deep("a matrix of crashes, clusters and documents")
+@DEEP
 def test_the_last_batch_needs_no_cluster(run: SourceRun, brokers: Brokers, orders: str) -> None:
     # Given a query with a consumer group, and its last batch, which reads nothing and is pending
     run.configure(**{"kafka.group.id": f"g-{orders}"})
@@ -107,7 +109,7 @@ def test_the_last_batch_needs_no_cluster(run: SourceRun, brokers: Brokers, order
     assert run.report()["finished"] is True
 
 
-@pytest.mark.deep("a matrix of crashes, clusters and documents")
+@DEEP
 @pytest.mark.parametrize("crash", CRASH_POINTS)
 @pytest.mark.parametrize("later", ["is_end", "never", "always", None])
 def test_a_crash_changes_no_row(
@@ -141,7 +143,7 @@ def test_a_crash_changes_no_row(
     assert run.document.over
 
 
-@pytest.mark.deep("a matrix of crashes, clusters and documents")
+@DEEP
 def test_a_late_task_of_a_replaced_driver_ends_no_split(run: SourceRun, brokers: Brokers, orders: str) -> None:
     # Given the tasks of a driver that hangs, and another driver with another evaluator, which has read their batch
     wanted = produce("a", brokers.a, orders, 2)
@@ -166,7 +168,7 @@ def test_a_late_task_of_a_replaced_driver_ends_no_split(run: SourceRun, brokers:
     assert end_of(run)[0]["a"] == {}
 
 
-@pytest.mark.deep("a matrix of crashes, clusters and documents")
+@DEEP
 def test_a_split_that_never_sees_its_record_keeps_the_query_open(run: SourceRun, brokers: Brokers, orders: str) -> None:
     wanted = produce("a", brokers.a, orders, 3) + produce("b", brokers.b, orders, 2)
     brokers.a.produce(orders, [END])
@@ -181,7 +183,7 @@ def test_a_split_that_never_sees_its_record_keeps_the_query_open(run: SourceRun,
     }
 
 
-@pytest.mark.deep("a matrix of crashes, clusters and documents")
+@DEEP
 def test_a_cluster_that_metadata_adds_before_the_end_is_read(
     run: SourceRun, brokers: Brokers, orders: str, path: Path
 ) -> None:
@@ -197,7 +199,7 @@ def test_a_cluster_that_metadata_adds_before_the_end_is_read(
     assert end_of(run)[0] == {"a": {0: 3}, "b": {0: 2}, "c": {0: 5}} and run.document.over
 
 
-@pytest.mark.deep("a matrix of crashes, clusters and documents")
+@DEEP
 @pytest.mark.parametrize("refused", ["another cluster", "no valid document"])
 def test_a_cluster_of_a_refused_revision_keeps_the_query_open(
     *, run: SourceRun, brokers: Brokers, orders: str, path: Path, refused: str
@@ -226,7 +228,7 @@ def test_a_cluster_of_a_refused_revision_keeps_the_query_open(
     assert end_of(run)[0] == {"a": {0: 3}, "b": {0: 2}, "c": {0: 4}} and run.document.over
 
 
-@pytest.mark.deep("a matrix of crashes, clusters and documents")
+@DEEP
 @pytest.mark.parametrize("mode", ["a long interval", "one look-up", "available now"])
 def test_a_cluster_that_no_plan_has_seen_keeps_the_query_open(
     *, run: SourceRun, brokers: Brokers, orders: str, path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
@@ -253,7 +255,7 @@ def test_a_cluster_that_no_plan_has_seen_keeps_the_query_open(
     assert end_of(run)[0].keys() == {"a", "b", "c"} and run.document.over
 
 
-@pytest.mark.deep("a matrix of crashes, clusters and documents")
+@DEEP
 @pytest.mark.parametrize("retention", ["7d", "1ms"])
 def test_an_ended_cluster_may_come_back(
     run: SourceRun, brokers: Brokers, orders: str, path: Path, retention: str
@@ -283,7 +285,7 @@ def test_an_ended_cluster_may_come_back(
     assert_rows(run.rows(), wanted)
 
 
-@pytest.mark.deep("a matrix of crashes, clusters and documents")
+@DEEP
 @pytest.mark.parametrize("has_ended", [True, False])
 def test_a_silent_cluster_keeps_the_query_open(
     *, run: SourceRun, brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path, has_ended: bool
@@ -312,7 +314,7 @@ def test_a_silent_cluster_keeps_the_query_open(
     assert end_of(run)[0] == {"a": {0: 3}, "s": {0: 2}} and run.report()["finished"] is True
 
 
-@pytest.mark.deep("a matrix of crashes, clusters and documents")
+@DEEP
 def test_a_recreated_topic_is_open_again(run: SourceRun, brokers: Brokers, orders: str) -> None:
     wanted = produce("a", brokers.a, orders, 3) + produce("b", brokers.b, orders, 2)
     brokers.a.produce(orders, [END, "late"])
@@ -327,7 +329,7 @@ def test_a_recreated_topic_is_open_again(run: SourceRun, brokers: Brokers, order
     assert end_of(run)[0] == {"a": {0: 4}, "b": {0: 2}} and run.document.over
 
 
-@pytest.mark.deep("a matrix of crashes, clusters and documents")
+@DEEP
 def test_a_topic_recreated_before_reading_ends_at_no_record(run: SourceRun, brokers: Brokers, orders: str) -> None:
     # Given a planned batch, whose topic has another stop record when it is read
     produce("a", brokers.a, orders, 4)
@@ -354,7 +356,7 @@ def test_stopping_offset_or_stop_record_whichever_comes_first(
     assert run.document.finished and run.report()["finished"] is True
 
 
-@pytest.mark.deep("a matrix of crashes, clusters and documents")
+@DEEP
 def test_commits_do_not_pass_the_stop_record(run: SourceRun, brokers: Brokers, orders: str) -> None:
     run.configure(**{"kafka.group.id": f"g-{orders}"})
     run.until_rows(produce_days(brokers, orders))
@@ -363,7 +365,7 @@ def test_commits_do_not_pass_the_stop_record(run: SourceRun, brokers: Brokers, o
     assert group.committed([(orders, 0)])[orders, 0][0] == 7
 
 
-@pytest.mark.deep("a matrix of crashes, clusters and documents")
+@DEEP
 def test_a_checkpoint_from_before_a_stop_record_is_refused(run: SourceRun, brokers: Brokers, orders: str) -> None:
     wanted = produce("a", brokers.a, orders, 3) + produce("b", brokers.b, orders, 2)
     run.until_rows(wanted)
@@ -433,7 +435,7 @@ def test_a_registered_function_travels_with_the_source(
     register(spark)
 
 
-@pytest.mark.deep("a matrix of crashes, clusters and documents")
+@DEEP
 def test_a_batch_read_ends_at_the_records_without_reports(
     *, spark: SparkSession, brokers: Brokers, orders: str, options: dict[str, object]
 ) -> None:
@@ -455,7 +457,7 @@ FAILURES: list[tuple[dict[str, str], str]] = [
 ]
 
 
-@pytest.mark.deep("a matrix of crashes, clusters and documents")
+@DEEP
 @pytest.mark.parametrize(("more", "text"), FAILURES, ids=["evaluator", "deserialiser"])
 def test_an_error_of_the_users_code_fails_the_batch(
     *,

@@ -16,8 +16,10 @@ from tests.support.fixtures import Brokers
 from tests.support.source_run import reading
 from tests.support.streams import Rows, assert_rows, cluster, produce, renamed, stream, write_metadata
 
+DEEP = pytest.mark.deep("each order of renames")
 
-@pytest.mark.deep("each order of renames")
+
+@DEEP
 @pytest.mark.parametrize("policy", ["fail", "stall"])
 def test_a_rename_in_a_rejected_revision_reads_nothing_twice(
     brokers: Brokers, orders: str, path: Path, monkeypatch: pytest.MonkeyPatch, policy: str
@@ -51,7 +53,7 @@ def test_a_rename_in_a_rejected_revision_reads_nothing_twice(
         assert run.rows().total() == wanted.total(), "records were read twice"
 
 
-@pytest.mark.deep("each order of renames")
+@DEEP
 def test_a_reverted_rename_reads_nothing_twice(brokers: Brokers, orders: str, path: Path) -> None:
     # As with `git revert` of the rename
     before = stream("orders", cluster("east", brokers.a, [orders]))
@@ -80,7 +82,7 @@ def test_two_renames_while_stopped_read_nothing_twice(brokers: Brokers, orders: 
         run.until_rows(wanted + more)
 
 
-@pytest.mark.deep("each order of renames")
+@DEEP
 def test_two_renames_under_a_pending_batch_repeat_it_whole(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
     wanted = produce("east", brokers.a, orders, 5)
@@ -93,7 +95,7 @@ def test_two_renames_under_a_pending_batch_repeat_it_whole(brokers: Brokers, ord
         assert run.next == {("oriental", orders): {0: 7}}
 
 
-@pytest.mark.deep("each order of renames")
+@DEEP
 def test_a_rename_that_is_retried_reads_nothing_twice(
     brokers: Brokers, orders: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,7 +121,7 @@ def test_a_rename_that_is_retried_reads_nothing_twice(
         assert run.rows().total() == wanted.total(), f"{run.rows().total() // wanted.total()} times each"
 
 
-@pytest.mark.deep("each order of renames")
+@DEEP
 def test_new_servers_of_a_cluster_without_an_id_are_a_rename(brokers: Brokers, orders: str, path: Path) -> None:
     # In Flink's list form the id is optional; its default is the bootstrap servers
     def unnamed(servers: str) -> dict[str, Any]:
@@ -143,7 +145,7 @@ def test_new_servers_of_a_cluster_without_an_id_are_a_rename(brokers: Brokers, o
         assert_rows(found, wanted + more)
 
 
-@pytest.mark.deep("each order of renames")
+@DEEP
 @pytest.mark.parametrize("policy", ["fail", "stall"])
 def test_a_reverted_rename_to_wrong_servers_reads_nothing_twice(
     brokers: Brokers, orders: str, path: Path, policy: str

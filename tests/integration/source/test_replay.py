@@ -36,6 +36,8 @@ from tests.support.streams import (
     write_text,
 )
 
+DEEP = pytest.mark.deep("each replay")
+
 # -- on Spark ----------------------------------------------------------------------------------------------------------
 
 
@@ -76,7 +78,7 @@ def test_spark_replays_a_pending_batch_without_left_out_ranges(
 # -- the same ranges ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.deep("each replay")
+@DEEP
 @pytest.mark.scenario(22)
 def test_a_replay_reads_the_same_ranges_after_any_change(
     brokers: Brokers, orders: str, path: Path, caplog: pytest.LogCaptureFixture
@@ -101,7 +103,7 @@ def test_a_replay_reads_the_same_ranges_after_any_change(
         assert amendments(path) == []
 
 
-@pytest.mark.deep("each replay")
+@DEEP
 def test_a_start_at_latest_survives_a_crash_of_the_first_batch(brokers: Brokers, orders: str, path: Path) -> None:
     produce("a", brokers.a, orders, 5)
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
@@ -115,7 +117,7 @@ def test_a_start_at_latest_survives_a_crash_of_the_first_batch(brokers: Brokers,
         assert run.report()["document"] == 2
 
 
-@pytest.mark.deep("each replay")
+@DEEP
 def test_a_draining_cluster_is_replayed_whole(brokers: Brokers, orders: str, path: Path) -> None:
     servers = {"a": brokers.a.bootstrap, "b": brokers.b.bootstrap}
 
@@ -166,7 +168,7 @@ def test_a_replay_parks_a_removed_cluster_at_its_ranges_start(
         assert run.next == {("a", orders): {0: 8}, ("b", orders): {0: 6}}
 
 
-@pytest.mark.deep("each replay")
+@DEEP
 def test_a_replay_leaves_out_only_the_removed_topic(brokers: Brokers, orders: str, topic: Topic, path: Path) -> None:
     other = brokers.a.create_topic(topic("other"))
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders, other])))
@@ -184,7 +186,7 @@ def test_a_replay_leaves_out_only_the_removed_topic(brokers: Brokers, orders: st
         run.until_rows(wanted + gone)
 
 
-@pytest.mark.deep("each replay")
+@DEEP
 def test_a_replay_without_any_cluster_left_is_empty(brokers: Brokers, orders: str, path: Path) -> None:
     a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
     write_metadata(path, stream("orders", a))
@@ -220,7 +222,7 @@ def test_left_out_ranges_are_read_with_a_later_batch(brokers: Brokers, orders: s
         assert {task.part.split.cluster for task in run.tasks} == {"a"}
 
 
-@pytest.mark.deep("each replay")
+@DEEP
 def test_a_second_removal_makes_a_second_amendment(brokers: Brokers, orders: str, path: Path) -> None:
     a, b, c = (cluster(name, at, [orders]) for name, at in zip("abc", brokers, strict=True))
     write_metadata(path, stream("orders", a, b, c))
@@ -248,7 +250,7 @@ def test_a_second_removal_makes_a_second_amendment(brokers: Brokers, orders: str
         assert run.report()["clusters"].keys() == {"a", "b", "c"}
 
 
-@pytest.mark.deep("each replay")
+@DEEP
 def test_delivered_ranges_that_are_left_out_are_read_again(
     brokers: Brokers, orders: str, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -269,7 +271,7 @@ def test_delivered_ranges_that_are_left_out_are_read_again(
 # -- refused -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.deep("each replay")
+@DEEP
 @pytest.mark.parametrize(
     ("options", "why"),
     [
@@ -301,7 +303,7 @@ def test_pending_ranges_fail_with_the_choices_if_kept(
         run.until_rows(wanted)
 
 
-@pytest.mark.deep("each replay")
+@DEEP
 def test_leaving_ranges_out_needs_a_state_location(path: Path) -> None:
     with reading(path, stateLocation=None, pendingRemovedRanges="filter") as run, pytest.raises(OptionError) as refused:
         run.batch()
@@ -312,7 +314,7 @@ def test_leaving_ranges_out_needs_a_state_location(path: Path) -> None:
 # -- an old checkpoint -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.deep("each replay")
+@DEEP
 def test_a_checkpoint_older_than_an_amendment_is_refused(brokers: Brokers, orders: str, path: Path) -> None:
     a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
     write_metadata(path, stream("orders", a, b))
@@ -371,7 +373,7 @@ def test_a_lost_state_is_refused_before_ranges_are_lost(brokers: Brokers, orders
         run.until_rows(of_a + of_b)
 
 
-@pytest.mark.deep("each replay")
+@DEEP
 def test_a_driver_that_was_replaced_plans_no_more(brokers: Brokers, orders: str, path: Path) -> None:
     a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
     write_metadata(path, stream("orders", a, b))
@@ -397,7 +399,7 @@ def test_a_driver_that_was_replaced_plans_no_more(brokers: Brokers, orders: str,
         other.until_rows(of_a + of_b)
 
 
-@pytest.mark.deep("each replay")
+@DEEP
 def test_left_out_ranges_are_not_committed_to_the_group(
     brokers: Brokers, orders: str, topic: Topic, path: Path
 ) -> None:
@@ -420,7 +422,7 @@ def test_left_out_ranges_are_not_committed_to_the_group(
         assert brokers.a.committed_offsets(group).get((orders, 0), 0) == 0
 
 
-@pytest.mark.deep("each replay")
+@DEEP
 def test_an_amendment_of_an_undone_batch_is_ignored(brokers: Brokers, orders: str, path: Path) -> None:
     # Given a query whose last batch left a cluster out, and a backup from before that batch
     a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])

@@ -18,6 +18,8 @@ from tests.support.kafka import KafkaCluster
 from tests.support.kafka.rights import CHECKS_RIGHTS, GROUP, TOPIC, allow, take_back
 from tests.support.waiting import wait_until
 
+DEEP = pytest.mark.deep("each right")
+
 Topic = Callable[[str], str]
 
 
@@ -58,14 +60,14 @@ def test_reading_needs_the_right_to_read_the_topic(
     assert values(first) + values(second) == Counter(each.encode() for each in [*numbered(5), *numbered(3, "new")])
 
 
-@pytest.mark.deep("each right")
+@DEEP
 def test_a_batch_needs_the_right_to_read_the_topic(checked: KafkaCluster, orders: str, tmp_path: Path) -> None:
     allow(checked, "alice", "READ", TOPIC, orders)
 
     assert len(read_batch(options(checked, orders, tmp_path))) == 5
 
 
-@pytest.mark.deep("each right")
+@DEEP
 def test_planning_needs_the_right_to_describe_the_topic(checked: KafkaCluster, orders: str, tmp_path: Path) -> None:
     allow(checked, "alice", "DESCRIBE", TOPIC, orders)
 
@@ -75,7 +77,7 @@ def test_planning_needs_the_right_to_describe_the_topic(checked: KafkaCluster, o
             reading.read()
 
 
-@pytest.mark.deep("each right")
+@DEEP
 def test_a_timeout_names_the_missing_right(
     checked: KafkaCluster, orders: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,7 +99,7 @@ def test_without_a_right_the_error_names_it(checked: KafkaCluster, orders: str, 
         reading.plan()
 
 
-@pytest.mark.deep("each right")
+@DEEP
 def test_a_pattern_finds_the_topics_with_a_right(
     checked: KafkaCluster, orders: str, topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,7 +114,7 @@ def test_a_pattern_finds_the_topics_with_a_right(
     assert {row["topic"] for row in rows} == {orders}
 
 
-@pytest.mark.deep("each right")
+@DEEP
 @pytest.mark.parametrize("right", ["DESCRIBE", "READ"])
 def test_committed_starts_need_a_right_to_the_group(
     checked: KafkaCluster, orders: str, topic: Topic, tmp_path: Path, right: str
@@ -132,7 +134,7 @@ def test_committed_starts_need_a_right_to_the_group(
         assert [row["offset"] for row in reading.batch()] == [3, 4]
 
 
-@pytest.mark.deep("each right")
+@DEEP
 @pytest.mark.parametrize("right", [None, "DESCRIBE", "READ"])
 def test_commits_need_the_right_to_read_the_group(
     checked: KafkaCluster, orders: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, right: str | None

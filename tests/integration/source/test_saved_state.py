@@ -16,6 +16,8 @@ from tests.integration.source.simulated_spark import Query, at, document, number
 from tests.support.fixtures import Brokers, Topic
 from tests.support.streams import last_batch, next_offsets, produce, saved_offset, start_query
 
+DEEP = pytest.mark.deep("each property of the saved state")
+
 
 def first_version(offsets: dict[str, dict[str, dict[str, int]]]) -> str:
     """Return a document of the first version: offsets only."""
@@ -61,7 +63,7 @@ def test_state_of_the_first_version_restores(brokers: Brokers, topic: Topic) -> 
     assert reading.saved.parked["east"].topics[gone].next == {0: 77}
 
 
-@pytest.mark.deep("each property of the saved state")
+@DEEP
 @pytest.mark.scenario(7)
 def test_a_pending_batch_of_the_first_version_is_replayed(brokers: Brokers, topic: Topic) -> None:
     name = brokers.a.create_topic(topic("orders"))
@@ -77,7 +79,7 @@ def test_a_pending_batch_of_the_first_version_is_replayed(brokers: Brokers, topi
     assert values(rest) == Counter(v.encode() for v in numbered(10)[6:])
 
 
-@pytest.mark.deep("each property of the saved state")
+@DEEP
 @pytest.mark.scenario(7)
 @pytest.mark.scenario(39)
 def test_a_spark_checkpoint_of_the_first_version_restores(
@@ -106,7 +108,7 @@ def test_a_spark_checkpoint_of_the_first_version_restores(
     assert found is not None and found.query
 
 
-@pytest.mark.deep("each property of the saved state")
+@DEEP
 @pytest.mark.scenario(39)
 def test_spark_saves_the_document_unchanged(
     brokers: Brokers, topic: Topic, spark: SparkSession, tmp_path: Path
@@ -130,7 +132,7 @@ def test_spark_saves_the_document_unchanged(
     assert decode(texts[-1]).parked["east"].topics[other].next == {0: 2}
 
 
-@pytest.mark.deep("each property of the saved state")
+@DEEP
 def test_a_newer_version_is_refused_clearly(brokers: Brokers, topic: Topic) -> None:
     name = brokers.a.create_topic(topic("orders"))
     newer = json.dumps({"version": VERSION + 1, "clusters": {"east": {"anything": 1}}})
@@ -177,7 +179,7 @@ def test_a_single_cluster_end_to_end(brokers: Brokers, topic: Topic, spark: Spar
     assert report["clusters"]["default"]["splits"] == 3
 
 
-@pytest.mark.deep("each property of the saved state")
+@DEEP
 def test_idle_triggers_write_nothing(brokers: Brokers, topic: Topic) -> None:
     name = brokers.a.create_topic(topic("orders"), 4)
     brokers.a.produce(name, numbered(10))

@@ -22,6 +22,8 @@ from tests.support.places import ROOT
 from tests.support.spark import loud_logging, spark_environment
 from tests.support.waiting import eventually
 
+DEEP = pytest.mark.deep("each form of a log-in, and its faults")
+
 BOUNDED_S = 20.0
 """Longest time to a failure, in seconds; the tests' timeouts are 3 s."""
 SCRAM = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"}
@@ -95,7 +97,7 @@ def by_references(cluster: KafkaCluster, name: str, folder: Path, monkeypatch: p
 # Used
 
 
-@pytest.mark.deep("each form of a log-in, and its faults")
+@DEEP
 def test_the_applications_references_reach_the_cluster(
     secure_cluster: KafkaCluster, topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,7 +111,7 @@ def test_the_applications_references_reach_the_cluster(
     assert secure_cluster.users["alice"] not in reading.log[-1]
 
 
-@pytest.mark.deep("each form of a log-in, and its faults")
+@DEEP
 def test_a_java_jaas_line_works_with_references(
     secure_cluster: KafkaCluster, topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,7 +129,7 @@ def test_a_java_jaas_line_works_with_references(
     assert len(read_batch(options)) == 5
 
 
-@pytest.mark.deep("each form of a log-in, and its faults")
+@DEEP
 def test_a_document_names_the_clusters_secret_folder(
     secure_cluster: KafkaCluster, topic: Topic, tmp_path: Path
 ) -> None:
@@ -192,7 +194,7 @@ def test_a_rotated_secret_is_used_without_a_restart(fresh_cluster: FreshCluster,
 # Refused
 
 
-@pytest.mark.deep("each form of a log-in, and its faults")
+@DEEP
 @pytest.mark.parametrize("way", ["stream", "batch"])
 def test_a_wrong_password_fails_in_bounded_time(
     secure_cluster: KafkaCluster, topic: Topic, tmp_path: Path, way: str
@@ -212,7 +214,7 @@ def test_a_wrong_password_fails_in_bounded_time(
     assert "not-the-secret" not in _whole_text(raised.value)
 
 
-@pytest.mark.deep("each form of a log-in, and its faults")
+@DEEP
 def test_a_wrong_password_of_two_clusters_is_named_once(
     secure_cluster: KafkaCluster, topic: Topic, tmp_path: Path
 ) -> None:
@@ -230,7 +232,7 @@ def test_a_wrong_password_of_two_clusters_is_named_once(
     assert str(raised.value).endswith(". The same holds for west")
 
 
-@pytest.mark.deep("each form of a log-in, and its faults")
+@DEEP
 def test_a_wrong_authority_fails_in_bounded_time(secure_cluster: KafkaCluster, topic: Topic, tmp_path: Path) -> None:
     name = secure_cluster.create_topic(topic("orders"))
     folder = secret_folder(tmp_path, secure_cluster)
@@ -249,7 +251,7 @@ def test_a_wrong_authority_fails_in_bounded_time(secure_cluster: KafkaCluster, t
     assert other.splitlines()[1] not in _whole_text(raised.value)
 
 
-@pytest.mark.deep("each form of a log-in, and its faults")
+@DEEP
 def test_an_executor_that_cannot_log_in_gives_the_reason(fresh_cluster: FreshCluster, tmp_path: Path) -> None:
     # Given a planned batch, and a password that changes before it is read
     cluster = fresh_cluster("changing", users={"alice": "first-secret"})
@@ -270,7 +272,7 @@ def test_an_executor_that_cannot_log_in_gives_the_reason(fresh_cluster: FreshClu
     assert "first-secret" not in _whole_text(raised.value)
 
 
-@pytest.mark.deep("each form of a log-in, and its faults")
+@DEEP
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
@@ -291,7 +293,7 @@ def test_an_unresolved_reference_is_named(
     assert "sasl.password" in str(raised.value)
 
 
-@pytest.mark.deep("each form of a log-in, and its faults")
+@DEEP
 def test_a_missing_secret_folder_is_named(secure_cluster: KafkaCluster, topic: Topic, tmp_path: Path) -> None:
     with pytest.raises(DynamicKafkaError, match=r"cluster 'east': its secret folder .*/east is not there"):
         _first_batch(by_folder(secure_cluster, topic("orders"), tmp_path))
@@ -413,7 +415,7 @@ def test_no_secret_is_in_checkpoints_plans_event_logs_or_logs(
     assert {"events", "checkpoint"} <= with_topic
 
 
-@pytest.mark.deep("each form of a log-in, and its faults")
+@DEEP
 def test_no_log_line_of_planning_and_reading_has_a_secret(
     secure_cluster: KafkaCluster, topic: Topic, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

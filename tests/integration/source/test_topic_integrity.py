@@ -24,6 +24,8 @@ from tests.support.fixtures import Brokers
 from tests.support.source_run import CRASH_POINTS, CrashPoint, SourceRun, read, reading
 from tests.support.streams import Rows, assert_rows, cluster, produce, stream, write_metadata
 
+DEEP = pytest.mark.deep("each case of a pin and of a verdict")
+
 CHECK = {"topicIntegrityCheck": "true"}
 
 
@@ -127,7 +129,7 @@ def lacking(topic: str, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ClusterAdmin, "absent_topics", lambda admin, topics: frozenset(topics))
 
 
-@pytest.mark.deep("each case of a pin and of a verdict")
+@DEEP
 def test_a_topic_missing_for_a_moment_needs_no_acceptance(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -151,7 +153,7 @@ def test_a_topic_missing_for_a_moment_needs_no_acceptance(
         assert run.until_fails(TopicIntegrityError) == message
 
 
-@pytest.mark.deep("each case of a pin and of a verdict")
+@DEEP
 def test_one_broker_with_another_id_gives_no_verdict(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -176,7 +178,7 @@ def test_one_broker_with_another_id_gives_no_verdict(
         assert world.verdicts(run) == []
 
 
-@pytest.mark.deep("each case of a pin and of a verdict")
+@DEEP
 def test_a_deleted_topic_may_be_taken_out_of_the_metadata(world: World, brokers: Brokers) -> None:
     with reading(world.path, **CHECK) as run:
         before = world.produce(4)
@@ -194,7 +196,7 @@ def test_without_the_option_nothing_is_checked(world: World) -> None:
         run.until_rows(before + world.recreate())
 
 
-@pytest.mark.deep("each case of a pin and of a verdict")
+@DEEP
 def test_discovery_may_be_off(world: World) -> None:
     with reading(world.path, **CHECK, metadataDiscoveryInterval="0", partitionDiscoveryInterval="0") as run:
         run.until_rows(world.produce(4))
@@ -206,7 +208,7 @@ def test_discovery_may_be_off(world: World) -> None:
 # -- pins --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.deep("each case of a pin and of a verdict")
+@DEEP
 def test_a_pin_has_the_form_that_kafka_itself_writes(world: World) -> None:
     # Kafka writes the id into each partition's folder, in the form of its tools. Only half of the ids differ between
     # the two alphabets of base64.
@@ -224,7 +226,7 @@ def test_a_pin_has_the_form_that_kafka_itself_writes(world: World) -> None:
         run.until_rows(world.produce(3))
 
 
-@pytest.mark.deep("each case of a pin and of a verdict")
+@DEEP
 def test_a_pinned_topic_must_have_its_id_at_the_first_start(world: World) -> None:
     world.pin("AbCdEfGhIjKlMnOpQrStUQ")
     world.produce(3)
@@ -234,7 +236,7 @@ def test_a_pinned_topic_must_have_its_id_at_the_first_start(world: World) -> Non
         assert run.rows() == Rows()
 
 
-@pytest.mark.deep("each case of a pin and of a verdict")
+@DEEP
 def test_a_wrong_pin_that_arrives_does_not_end_the_query(world: World) -> None:
     with reading(world.path) as run:
         wanted = world.produce(3)
@@ -248,7 +250,7 @@ def test_a_wrong_pin_that_arrives_does_not_end_the_query(world: World) -> None:
         run.until(lambda: "rejected" not in run.report(), "the correction")
 
 
-@pytest.mark.deep("each case of a pin and of a verdict")
+@DEEP
 def test_a_pin_that_comes_with_the_new_topic_ends_nothing(world: World) -> None:
     # The plan that meets the new topic has older metadata. They are looked up once more before the query ends
     with reading(world.path, **CHECK, metadataDiscoveryInterval="1h") as run:
@@ -277,7 +279,7 @@ def recreate_before_reading(world: World, patch: pytest.MonkeyPatch) -> Rows:
     return after
 
 
-@pytest.mark.deep("each case of a pin and of a verdict")
+@DEEP
 @pytest.mark.parametrize("fail", ["true", "false"])
 def test_a_topic_recreated_between_plan_and_read_comes_once(
     world: World, fail: str, monkeypatch: pytest.MonkeyPatch
@@ -300,7 +302,7 @@ def test_a_topic_recreated_between_plan_and_read_comes_once(
         run.until_rows(before + after)
 
 
-@pytest.mark.deep("each case of a pin and of a verdict")
+@DEEP
 def test_only_rows_before_the_last_batch_may_reach_another_sink(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     # The window of sinks that keep a failed task's rows: the batches of the range before the last one
     monkeypatch.setattr(range_reader, "MAX_ROWS", 2)
@@ -324,7 +326,7 @@ def test_only_rows_before_the_last_batch_may_reach_another_sink(world: World, mo
         assert yielded == [4, 5, 6, 7]
 
 
-@pytest.mark.deep("each case of a pin and of a verdict")
+@DEEP
 @pytest.mark.parametrize(
     ("crash", "pending"), [*((each, True) for each in CRASH_POINTS), ("logged", False), ("sunk", False)]
 )
@@ -346,7 +348,7 @@ def test_a_crash_at_any_step_after_an_acceptance_is_harmless(
 # -- documents of earlier releases -------------------------------------------------------------------------------------
 
 
-@pytest.mark.deep("each case of a pin and of a verdict")
+@DEEP
 def test_a_document_without_ids_migrates(world: World) -> None:
     with reading(world.path, **CHECK) as run:
         before = world.produce(4)
@@ -363,7 +365,7 @@ def test_a_document_without_ids_migrates(world: World) -> None:
         assert topic.topic_id == saved_topic_id(world.old)
 
 
-@pytest.mark.deep("each case of a pin and of a verdict")
+@DEEP
 def test_a_broker_that_reports_no_ids_is_warned_about_once(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

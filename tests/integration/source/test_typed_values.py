@@ -19,6 +19,8 @@ from tests.support.kafka.dead_letters import Letter, dead_letters
 from tests.support.source_run import CRASH_POINTS, CrashPoint, SourceRun, reading
 from tests.support.streams import Row, Rows, cluster, stream, write_metadata
 
+DEEP = pytest.mark.deep("a matrix of modes, crashes and evaluators")
+
 pytestmark = pytest.mark.both_readers
 
 MODULE = "tests.integration.source.evaluators"
@@ -67,7 +69,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(range_reader, "MAX_ROWS", 4)
 
 
-@pytest.mark.deep("a matrix of modes, crashes and evaluators")
+@DEEP
 @pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("crash", [None, *CRASH_POINTS])
 @pytest.mark.parametrize("mode", ["permissive", "dropmalformed"])
@@ -103,7 +105,7 @@ def dead(brokers: Brokers, topic: Topic) -> str:
     return brokers.b.create_topic(topic("dead"), config={"cleanup.policy": "compact"})
 
 
-@pytest.mark.deep("a matrix of modes, crashes and evaluators")
+@DEEP
 @pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("crash", [None, "reading", "read", "sunk", "committed"])
 def test_malformed_records_become_dead_letters(
@@ -123,7 +125,7 @@ def test_malformed_records_become_dead_letters(
     assert set(dead_letters(brokers.b, dead)) == wanted
 
 
-@pytest.mark.deep("a matrix of modes, crashes and evaluators")
+@DEEP
 @pytest.mark.parametrize("evaluator", ["is_last", "LastMask"])
 @pytest.mark.parametrize("mode", ["permissive", "dropmalformed", "deadletter", "failfast"])
 def test_an_evaluator_sees_decoded_values(

@@ -19,6 +19,8 @@ from tests.support.source_run import SourceRun, read, reading
 from tests.support.streams import Rows, cluster, produce, stream, write_metadata
 from tests.support.waiting import wait_until
 
+DEEP = pytest.mark.deep("each way that a secret could leave")
+
 CLEAR = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
 """The weakest log-in: the password itself, unencrypted."""
 POLICIES = pytest.mark.parametrize("policy", ["fail", "stall"])
@@ -87,7 +89,7 @@ def refusal(make: Callable[[], Any]) -> str:
     return str(refused.value)
 
 
-@pytest.mark.deep("each way that a secret could leave")
+@DEEP
 def test_a_log_in_that_is_sent_to_the_listener_is_recorded(foreign: ForeignListener, owner: Owner) -> None:
     """The other tests look for this log-in."""
     owner.name_servers(foreign.address)
@@ -122,7 +124,7 @@ def test_a_running_query_sends_no_log_in_to_a_foreign_server(
     assert (foreign.connections, foreign.received) == (0, b"")
 
 
-@pytest.mark.deep("each way that a secret could leave")
+@DEEP
 @POLICIES
 def test_a_running_query_sends_no_log_in_over_a_weaker_link(
     foreign: ForeignListener, owner: Owner, policy: str
@@ -142,7 +144,7 @@ def test_a_running_query_sends_no_log_in_over_a_weaker_link(
     assert (foreign.connections, foreign.received) == (0, b"")
 
 
-@pytest.mark.deep("each way that a secret could leave")
+@DEEP
 def test_an_executor_sends_no_log_in_to_a_foreign_server(foreign: ForeignListener, owner: Owner) -> None:
     with owner.running() as run:
         (task,) = run.tasks
@@ -175,14 +177,14 @@ def by_folder(owner: Owner, **more: object) -> SourceRun:
     return SourceRun(**static(text, secretsRoot=folder, readTimeout="3s"))
 
 
-@pytest.mark.deep("each way that a secret could leave")
+@DEEP
 def test_a_driver_sends_a_secret_only_to_servers_of_its_list(foreign: ForeignListener, owner: Owner) -> None:
     with by_folder(owner, bootstrapServers=foreign.address, properties=CLEAR) as run:
         assert f"does not name {foreign.address}, to which metadata would send this Secret" in refusal(run.batch)
     assert (foreign.connections, foreign.received) == (0, b"")
 
 
-@pytest.mark.deep("each way that a secret could leave")
+@DEEP
 def test_an_executor_sends_a_secret_only_to_servers_of_its_list(foreign: ForeignListener, owner: Owner) -> None:
     with by_folder(owner) as run:
         # Given a task whose servers the driver has not checked
