@@ -22,7 +22,7 @@ POLL_S = 0.05
 PROCESSES = (
     "kafka.Kafka",
     "kube-apiserver",
-    "kube-controller-manager",
+    "controllers",
     "-m kafkastream_operator",
     "spark-operator",
     "-m dynamic_kafka.app run",

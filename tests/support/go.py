@@ -113,12 +113,12 @@ def built(program: GoProgram) -> Path:
     return made_once(program.cache_name, make)
 
 
-def module_folder(program: GoProgram) -> Path:
-    """Where Go keeps the files of `program.module`."""
-    command = [_find_go(), "list", "-m", "-f", "{{.Dir}}", program.module]
+def module_folder(program: GoProgram, module: str) -> Path:
+    """Return where Go keeps the files of a module that `program` is built from. Raises `GoUnavailableError`."""
+    command = [_find_go(), "list", "-m", "-f", "{{.Dir}}", module]
     done = subprocess.run(command, cwd=program.source, env=_environment(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise GoUnavailableError(f"Go does not find {program.module}:\n{done.stderr}")
+        raise GoUnavailableError(f"Go does not find {module}:\n{done.stderr}")
     return Path(done.stdout.strip())
 
 

@@ -15,10 +15,10 @@ import subprocess
 import sys
 from contextlib import suppress
 
-from tests.support.go import GoUnavailableError, executable
+from tests.support.go import GoUnavailableError
 from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.errors import KubeError
-from tests.support.kube_programs import SPARK_OPERATOR, kubectl, spark_operator_crds
+from tests.support.kube_programs import kubectl, spark_operator_crds
 from tests.support.places import BUILD
 from tests.support.supervise import last_lines
 from tests.support.waiting import wait_until
@@ -33,7 +33,6 @@ def up() -> int:
     """Start the cluster unless it is up, wait until it is, and say how to use it."""
     BUILD.mkdir(parents=True, exist_ok=True)
     client = kubectl()  # built here, where its progress is seen
-    executable(SPARK_OPERATOR)
     with _connection() or _new_holder() as holder:
         if _answer(holder) != _READY:
             raise KubeError(f"The cluster did not start; {_log_text()}")

@@ -1,10 +1,10 @@
-"""A control plane of three processes on 127.0.0.1: etcd, kube-apiserver, kube-controller-manager.
+"""A control plane of three processes on 127.0.0.1: etcd, kube-apiserver, and the controllers that tests need.
 
 As strict as a real one: certificates for everybody, no anonymous requests, RBAC in force. It has no scheduler
 and no node, so a pod stays Pending until a test, or `local_node.py`, takes it up.
 
-With the address of a node it serves pods there, too (`tests/support/node`): it listens on all addresses, and runs every
-controller. It is then to run in a network namespace of its own.
+With the address of a node it serves pods there, too (`tests/support/node`): it listens on all addresses, and runs
+kube-controller-manager. It is then to run in a network namespace of its own.
 """
 
 from __future__ import annotations
@@ -18,22 +18,10 @@ from tests.support.go import executable
 from tests.support.kube.api import Api
 from tests.support.kube.errors import KubeError
 from tests.support.kube.kubeconfig import Kubeconfig
-from tests.support.kube_programs import KUBEBOX
+from tests.support.kube_programs import KUBEBOX, NODE_KUBEBOX
 from tests.support.ports import reserve_ports
 from tests.support.supervise import Process, last_lines
 from tests.support.waiting import wait_until
-
-# The controllers of namespaces and owner references. The garbage collector of pods is left out: it would delete pods of
-# the tests' own node.
-_CONTROLLERS = (
-    "namespace-controller",
-    "serviceaccount-controller",
-    "serviceaccount-token-controller",
-    "root-ca-certificate-publisher-controller",
-    "garbage-collector-controller",
-    "clusterrole-aggregation-controller",
-)
-
 
 # The first address of --service-cluster-ip-range: the API server's own Service, by which pods reach it.
 _SERVICE_ADDRESS = "10.96.0.1"
@@ -61,7 +49,7 @@ class LocalPlane:
         self._etcd_url, self._peer_url = f"https://127.0.0.1:{etcd}", f"https://127.0.0.1:{peer}"
         self._port = port
         self._etcd, self._api_server, self._controllers = (
-            Process(name, folder / f"{name}.log") for name in ("etcd", "kube-apiserver", "kube-controller-manager")
+            Process(name, folder / f"{name}.log") for name in ("etcd", "kube-apiserver", "controllers")
         )
         self._data.mkdir(mode=0o700)
         # etcd believes whoever its authority signs; so it has one of its own.
@@ -77,19 +65,16 @@ class LocalPlane:
     def start(self) -> None:
         """Start what does not run and wait until it is ready. Raises `KubeError` with the end of the log."""
         if not self._etcd.running:
-            self._etcd.launch([str(executable(KUBEBOX)), "etcd", *self._etcd_arguments()], self._environment())
+            self._etcd.launch([self._box, "etcd", *self._etcd_arguments()], self._environment())
         self.start_api_server()
         if not self._controllers.running:
-            command = [str(executable(KUBEBOX)), "kube-controller-manager", *self._controllers_arguments()]
-            self._controllers.launch(command, self._environment())
+            self._controllers.launch([self._box, *self._controllers_arguments()], self._environment())
 
     def start_api_server(self) -> None:
         """Start it, on the port and the data it had, or end a pause, and wait until it is ready."""
         self._api_server.resume()
         if not self._api_server.running:
-            self._api_server.launch(
-                [str(executable(KUBEBOX)), "kube-apiserver", *self._server_arguments()], self._environment()
-            )
+            self._api_server.launch([self._box, "kube-apiserver", *self._server_arguments()], self._environment())
         wait_until(self._api.ready, "a ready API server", failed=self.check, error=KubeError)
 
     def stop_api_server(self) -> None:
@@ -128,6 +113,10 @@ class LocalPlane:
             certificate=pair,
             key=pair,
         )
+
+    @property
+    def _box(self) -> str:
+        return str(executable(NODE_KUBEBOX if self._node_address else KUBEBOX))
 
     def _environment(self) -> dict[str, str]:
         return {"PATH": os.environ["PATH"], "HOME": str(self._data)}
@@ -196,13 +185,17 @@ class LocalPlane:
         ]
 
     def _controllers_arguments(self) -> Sequence[str]:
+        root = f"--root-ca-file={self.authority.certificate_file}"
+        if not self._node_address:
+            return ["controllers", f"--kubeconfig={self.admin.write(self._data / 'controllers.kubeconfig')}", root]
         config = self.user("system:kube-controller-manager").write(self._data / "controllers.kubeconfig")
         return [
+            "kube-controller-manager",
             f"--kubeconfig={config}",
+            root,
             "--secure-port=0",
             "--leader-elect=false",
-            f"--controllers={'*' if self._node_address else ','.join(_CONTROLLERS)}",
+            "--controllers=*",
             "--use-service-account-credentials=true",
-            f"--root-ca-file={self.authority.certificate_file}",
             f"--service-account-private-key-file={self._token_pair}",
         ]

@@ -21,7 +21,7 @@ from tests.support.go import executable
 from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.errors import KubeError
 from tests.support.kube.spark_submit import FOLDER, RECORDS, parse
-from tests.support.kube_programs import SPARK_OPERATOR, spark_operator_crds
+from tests.support.kube_programs import KUBEBOX, spark_operator_crds
 from tests.support.places import ROOT
 from tests.support.servers import Server
 from tests.support.supervise import Process, last_lines
@@ -129,8 +129,8 @@ class SparkOperator(Server):
         return "the spark-operator"
 
     def _command(self) -> list[str]:
-        command = [str(executable(SPARK_OPERATOR)), "controller", "start", f"--namespaces={','.join(self._namespaces)}"]
-        command += ["--health-probe-bind-address=0", "--zap-encoder=console"]
+        command = [str(executable(KUBEBOX)), "spark-operator", "controller", "start", "--zap-encoder=console"]
+        command += ["--health-probe-bind-address=0", f"--namespaces={','.join(self._namespaces)}"]
         return [*command, *self._arguments]
 
     def _environment(self) -> dict[str, str]:

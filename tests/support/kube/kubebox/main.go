@@ -1,4 +1,4 @@
-// kubebox: etcd and the Kubernetes components that tests need, unmodified, in one binary: one link, one start-up image.
+// kubebox: etcd and the Kubernetes components that tests need, in one binary: what they share is compiled and linked once.
 //
 // `kubebox kube-apiserver --flags…`, or by a link of the component's name, as busybox does.
 package main
@@ -19,15 +19,13 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/version"
 	kubectl "k8s.io/kubectl/pkg/cmd"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
-	kcm "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 )
 
 // components are built into their commands only when asked for: each registers flags that the others have, too.
-// node.go adds those of a node.
+// small.go adds those of tests without a node, node.go those of a node.
 var components = map[string]func() *cobra.Command{
-	"kube-apiserver":          apiserver.NewAPIServerCommand,
-	"kube-controller-manager": kcm.NewControllerManagerCommand,
-	"kubectl":                 kubectl.NewDefaultKubectlCommand,
+	"kube-apiserver": apiserver.NewAPIServerCommand,
+	"kubectl":        kubectl.NewDefaultKubectlCommand,
 }
 
 func main() {
