@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 from types import FrameType
 
 from rich.console import Console
@@ -76,12 +77,11 @@ def _play(stage: Stage, console: Console) -> Report:
     folder = stage.settings.report_folder
     write_json(report, folder / "report.json")
     write_html(report, folder / "report.html")
-    _summarise(report, console)
-    console.print(f"report: {folder / 'report.html'}", markup=False, highlight=False, soft_wrap=True)
+    _summarise(report, console, folder / "report.html")
     return report
 
 
-def _summarise(report: Report, console: Console) -> None:
+def _summarise(report: Report, console: Console, page: Path) -> None:
     verdict, journal = report.verdict, report.journal
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column()
@@ -112,6 +112,7 @@ def _summarise(report: Report, console: Console) -> None:
         table.add_row(name, value)
     console.print()
     console.print(table)
+    console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
     if report.holds:
         console.print("[bold green]Every record is in the sink exactly once.[/]")
     else:

@@ -21,7 +21,7 @@ from demo.settings import DISCOVERY_S, TOPIC, TRIGGER_S, Settings
 from demo.stage import Stage
 from dynamic_kafka.planning.progress import OffsetDocument
 
-CHANGES_DUE = 5
+CHANGES_DUE = 4
 KILLS_DUE = 2
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
 import os
 import platform
 import re
@@ -45,6 +46,7 @@ class GoProgram:
         source: the folder with `go.mod`, `go.sum` and any source.
         module: the pinned module that gives the program its version; empty if it needs no module.
         package: what to build, as seen from `source`.
+        processor_seconds: about what it takes to build when nothing is compiled yet.
         tags: build tags.
         version_variables: Go variables that the linker sets to the version, `v` included.
         complete: adds other files to the folder of the executable.
@@ -54,6 +56,7 @@ class GoProgram:
     source: Path
     module: str
     package: str = "."
+    processor_seconds: int = 60
     tags: tuple[str, ...] = ()
     version_variables: tuple[str, ...] = ()
     complete: Callable[[Path], None] | None = None
@@ -124,23 +127,29 @@ def module_folder(program: GoProgram, module: str) -> Path:
 
 def _build(program: GoProgram, target: Path) -> None:
     name, scratch = f"{program.name} {program.version}", target.parent.parent
-    print(f"Building {name} into {cache_folder()}: some minutes, once per machine", file=sys.stderr)
+    processors = len(os.sched_getaffinity(0))
+    takes = f"about {math.ceil(program.processor_seconds / processors / 60)} min on {processors} processors"
+    print(f"Building {name} into {cache_folder()}, once per machine: {takes}", file=sys.stderr)
     # Which packages there are is known only when the modules are here; what was compiled before is not named again.
-    progress = _Progress(name, "fetched {} modules")
+    progress = _Progress(f"{name}: fetched {{}} modules")
     listed = _run(program, program._command("list", "-deps"), scratch, progress)
     packages = sum(not line.startswith("go: ") for line in listed)
-    progress = _Progress(name, f"compiled {{}} packages of at most {packages}")
+    progress = _Progress(f"{name}: compiled {{}} packages of at most {packages}", packages)
     _run(program, program._command("build", "-v", f"-o={target}"), scratch, progress)
     print(f"Built {name} in {progress.seconds:.0f} s", file=sys.stderr)
 
 
 class _Progress:
-    """Says now and then how far a command is, by counting the lines it prints."""
+    """Says now and then how far a command is, by counting the lines it prints.
 
-    def __init__(self, name: str, what: str) -> None:
-        self._name, self._what = name, what
+    On a terminal it rewrites its line. Other programs of a set-up write there, too: theirs go on where ours ends.
+    """
+
+    def __init__(self, what: str, total: int = 0) -> None:
+        self._what, self._total = what, total
         self._begin = self._printed_at = time.monotonic()
         self._lines = 0
+        self._start, self._end = ("\r\x1b[K", "") if sys.stderr.isatty() else ("", "\n")
 
     @property
     def seconds(self) -> float:
@@ -148,9 +157,18 @@ class _Progress:
 
     def line(self) -> None:
         self._lines += 1
-        if time.monotonic() - self._printed_at > _PROGRESS_SECONDS:
-            self._printed_at = time.monotonic()
-            print(f"  {self._name}: {self._what.format(self._lines)}, {self.seconds:.0f} s", file=sys.stderr)
+        if time.monotonic() - self._printed_at < _PROGRESS_SECONDS:
+            return
+        self._printed_at = time.monotonic()
+        text = self._what.format(self._lines)
+        if self._total:
+            left = self.seconds * max(0, self._total - self._lines) / self._lines
+            text += f", about {math.ceil(left / 60)} min left"
+        print(f"{self._start}  {text} … ", end=self._end, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """End a line that would have been rewritten."""
+        print(self._start, end="", file=sys.stderr, flush=True)
 
 
 def _run(program: GoProgram, command: list[str], scratch: Path, progress: _Progress) -> list[str]:
@@ -175,6 +193,7 @@ def _run(program: GoProgram, command: list[str], scratch: Path, progress: _Progr
             lines.append(line)
             last.append(line)
             progress.line()
+    progress.close()
     if running.returncode != 0:
         raise GoUnavailableError(f"Go could not build {program.name} in {program.source}:\n{''.join(last)}")
     return lines

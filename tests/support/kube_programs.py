@@ -37,6 +37,7 @@ KUBEBOX = GoProgram(
     name="kubebox",
     source=_MODULES / "kubebox",
     module="k8s.io/kubernetes",
+    processor_seconds=540,
     # Without these variables the API server reports version v0.0.0.
     version_variables=("k8s.io/component-base/version.gitVersion", "k8s.io/client-go/pkg/version.gitVersion"),
     complete=_complete,
@@ -59,6 +60,7 @@ SPARK_OPERATOR = GoProgram(
     source=_MODULES / "spark-operator",
     module="github.com/kubeflow/spark-operator/v2",
     package="github.com/kubeflow/spark-operator/v2/cmd/operator",
+    processor_seconds=260,
     version_variables=("k8s.io/component-base/version.gitVersion",),
 )
 """Kubeflow's operator with the libraries that it pins, and with its webhook."""

@@ -25,6 +25,7 @@ echo "$1" >> "$FAKE_FOLDER/calls"
 [ "$1" = list ] && { echo a; echo b; exit; }
 [ -e "$FAKE_FOLDER/fail" ] && { echo "main.go:1: no such thing"; exit 1; }
 [ -e "$FAKE_FOLDER/hold" ] && read line < "$FAKE_FOLDER/hold"
+echo a
 for argument; do case $argument in -o=*) echo built > "${argument#-o=}" ;; esac; done
 """
 
@@ -63,6 +64,20 @@ def test_a_program_is_built_once(fake: Path, program: GoProgram, capsys: pytest.
     assert sorted(path.name for path in first.iterdir()) == ["more", "tool"]
     assert calls(fake) == ["list", "build"]
     assert "Building tool v1.2.3 into" in capsys.readouterr().err
+
+
+def test_the_progress_tells_what_is_left(
+    fake: Path, program: GoProgram, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(go, "_PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+
+    built(replace(program, processor_seconds=540))
+
+    begin, *_, progress, end = capsys.readouterr().err.splitlines()
+    assert begin.endswith("once per machine: about 5 min on 2 processors")
+    assert progress == "  tool v1.2.3: compiled 1 packages of at most 2, about 1 min left … "
+    assert end.startswith("Built tool v1.2.3 in ")
 
 
 def test_other_pinned_versions_make_another_program(program: GoProgram) -> None:
