@@ -30,6 +30,8 @@ _OLDEST_GO = (1, 21)
 # Where its installation instructions put it, on no path by itself.
 _GO_HOME = "/usr/local/go/bin"
 _PROGRESS_SECONDS = 10.0
+# From this share of the packages on, the time so far is a measure of what is left.
+_MEASURABLE = 0.1
 _PINS = ("go.mod", "go.sum", "*.go")
 
 
@@ -128,13 +130,14 @@ def module_folder(program: GoProgram, module: str) -> Path:
 def _build(program: GoProgram, target: Path) -> None:
     name, scratch = f"{program.name} {program.version}", target.parent.parent
     processors = len(os.sched_getaffinity(0))
-    takes = f"about {math.ceil(program.processor_seconds / processors / 60)} min on {processors} processors"
+    takes_s = program.processor_seconds / processors
+    takes = f"about {math.ceil(takes_s / 60)} min on {processors} processors"
     print(f"Building {name} into {cache_folder()}, once per machine: {takes}", file=sys.stderr)
     # Which packages there are is known only when the modules are here; what was compiled before is not named again.
     progress = _Progress(f"{name}: fetched {{}} modules")
     listed = _run(program, program._command("list", "-deps"), scratch, progress)
     packages = sum(not line.startswith("go: ") for line in listed)
-    progress = _Progress(f"{name}: compiled {{}} packages of at most {packages}", packages)
+    progress = _Progress(f"{name}: compiled {{}} packages of at most {packages}", packages, takes_s)
     _run(program, program._command("build", "-v", f"-o={target}"), scratch, progress)
     print(f"Built {name} in {progress.seconds:.0f} s", file=sys.stderr)
 
@@ -145,8 +148,8 @@ class _Progress:
     On a terminal it rewrites its line. Other programs of a set-up write there, too: theirs go on where ours ends.
     """
 
-    def __init__(self, what: str, total: int = 0) -> None:
-        self._what, self._total = what, total
+    def __init__(self, what: str, total: int = 0, takes_s: float = 0.0) -> None:
+        self._what, self._total, self._takes_s = what, total, takes_s
         self._begin = self._printed_at = time.monotonic()
         self._lines = 0
         self._start, self._end = ("\r\x1b[K", "") if sys.stderr.isatty() else ("", "\n")
@@ -162,8 +165,10 @@ class _Progress:
         self._printed_at = time.monotonic()
         text = self._what.format(self._lines)
         if self._total:
-            left = self.seconds * max(0, self._total - self._lines) / self._lines
-            text += f", about {math.ceil(left / 60)} min left"
+            done = self._lines / self._total
+            # Where the first lines come slowly, most was compiled before and is never named.
+            whole_s = self._takes_s if done < _MEASURABLE else self.seconds / done
+            text += f", about {max(1, math.ceil((whole_s - self.seconds) / 60))} min left"
         print(f"{self._start}  {text} … ", end=self._end, file=sys.stderr, flush=True)
 
     def close(self) -> None:
