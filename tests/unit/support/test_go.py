@@ -15,6 +15,7 @@ import pytest
 from tests.support import go
 from tests.support.cache import cache_folder
 from tests.support.go import GoProgram, GoUnavailableError, built
+from tests.support.kube_programs import KUBEBOX, SPARK_OPERATOR
 from tests.support.places import ROOT
 from tests.support.waiting import eventually
 
@@ -157,3 +158,7 @@ def test_go_that_is_too_old_is_named(program: GoProgram, monkeypatch: pytest.Mon
 
     with pytest.raises(GoUnavailableError, match=rf"{fake}/go is go1\.19\.8: >= 1\.21 is needed"):
         built(program)
+
+
+def test_tests_and_the_pod_node_use_the_same_spark_operator():
+    assert replace(KUBEBOX, module=SPARK_OPERATOR.module).version == SPARK_OPERATOR.version

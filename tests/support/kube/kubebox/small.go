@@ -3,7 +3,8 @@
 // What tests need beside the API server when no node runs pods: a few controllers, and Kubeflow's spark-operator.
 //
 // All of kube-controller-manager would take a third more time to compile. The controllers are its own; only what starts
-// them is here.
+// them is here. The garbage collector of pods is left out on purpose: tests play the nodes, and it would delete the pods
+// of nodes that the API server does not know.
 package main
 
 import (
