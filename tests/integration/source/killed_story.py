@@ -74,8 +74,9 @@ class KilledStory:
         write_metadata(self.folder / "streams.json", stream("orders", *named))
 
     def kill(self, what: str) -> None:
-        """Name the process to kill once, and its step."""
+        """Name the next process to kill once, and its step."""
         (self.folder / "kill").write_text(what)
+        self.killed.unlink(missing_ok=True)
 
     def produce(self, cluster_id: str, count: int, *, partition: int = 0, end: bool = False) -> Rows:
         """Send records, with `end` the record that ends the split and three more. Return the rows that they become."""

@@ -46,32 +46,39 @@ def story(tmp_path: Path, brokers: Brokers, orders: str) -> Iterator[Story]:
     yield Story(tmp_path, brokers, orders, recordEvaluator="tests.integration.source.evaluators:is_end")
 
 
-KILLS = [
-    "worker before the report",
-    "worker after the report",
-    "driver before the report",
-    "driver after the report",
-    "driver before the last document",
-    "driver after the last document",
-]
-
-
-@pytest.mark.parametrize("kill", KILLS)
-def test_a_killed_process_changes_no_row(story: Story, kill: str) -> None:
-    # Given a process that is killed at one step, once
+def test_drivers_killed_at_each_step_change_no_row(story: Story) -> None:
     story.name("a", "b")
     wanted = story.produce("a", 7, end=True) + story.produce("b", 2, end=True)
-    story.kill(kill)
-    if kill.startswith("driver"):
-        with story.start("local[2,4]") as first:
-            first.wait_until(story.killed.exists, "the kill")
 
-    # Then the next attempt, or the next driver, ends by itself with exactly the rows before the stop records
+    # Given one query whose driver is killed at each step in turn
+    for step in ("before the report", "after the report", "before the last document", "after the last document"):
+        story.kill(f"driver {step}")
+        with story.start("local[2,4]") as driver:
+            driver.wait_until(story.killed.exists, f"the kill {step}")
+
+    # Then the next driver ends by itself with exactly the rows before the stop records
     with story.start("local[2,4]") as last:
         last.wait_until((story.folder / "ended").exists, "the end of the query")
-    assert story.killed.exists()
     assert_rows(story.rows(), wanted)
     assert story.ends() == {("a", 0): 7, ("b", 0): 2}
+
+
+def test_workers_killed_at_the_report_change_no_row(story: Story) -> None:
+    story.name("a", "b")
+    wanted = story.produce("a", 7, end=True) + story.produce("b", 1)
+    story.kill("worker before the report")
+    with story.start("local[2,4]") as driver:
+        # Given a worker that is killed before it reports a stop record, and another one after it
+        driver.wait_until(story.killed.exists, "the kill before the report")
+        driver.wait_until(lambda: story.rows() == wanted, "the rows of the next attempt")
+        story.kill("worker after the report")
+        wanted += story.produce("b", 2, end=True)
+
+        # Then the query ends by itself with exactly the rows before the stop records
+        driver.wait_until((story.folder / "ended").exists, "the end of the query")
+    assert story.killed.exists()
+    assert_rows(story.rows(), wanted)
+    assert story.ends() == {("a", 0): 7, ("b", 0): 3}
 
 
 def test_a_worker_killed_within_a_shared_task_changes_no_row(story: Story) -> None:
