@@ -90,7 +90,7 @@ class Enumerator:
         self.replays.batch_ended(logged)
         with recorded_verdicts(self.state, logged.query):
             plan = self._plan(logged, unlimited)
-            if plan.document.over and (why := self.observer.newer_metadata()):
+            if plan.document.over and (why := self.observer.incomplete_metadata()):
                 plan, self.status.waits_for = Plan(logged), why  # a later plan decides
             if plan.document is logged:
                 plan = self._before_the_end(plan, unlimited)
@@ -269,7 +269,7 @@ class Enumerator:
             state=self.replays.incarnation.state_id,
             read_before=frozenset(self.observer.read_before),
             new_revision=observed.new_revision,
-            newer_metadata=self.status.newer_metadata,
+            incomplete_metadata=self.status.incomplete_metadata,
             topic_ends=self._topic_ends,
         )
 

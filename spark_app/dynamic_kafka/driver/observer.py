@@ -155,13 +155,13 @@ class Observer:
         self._discovery.refresh()
         return True
 
-    def newer_metadata(self) -> str:
-        """Look metadata up now, and return why those in force are not the newest; empty if they are."""
+    def incomplete_metadata(self) -> str:
+        """Look metadata up now, and return why they may name more than those in force do; empty if they do not."""
         found = self.in_force()
         if self._discovery is None or self._frozen or not self.options.metadata_discovery_interval_ms:
             return newer_than(found, self.options)
         self._discovery.refresh()
-        return NEWER if not found.agrees_with(self.newest_metadata()) else self.status.newer_metadata
+        return NEWER if not found.agrees_with(self.newest_metadata()) else self.status.incomplete_metadata
 
     def note_failures(self, failures: Mapping[str, DynamicKafkaError], observed: LiveObservation) -> bool:
         """Report failed clusters, as stalled or as never reached; return whether newer metadata came into force.

@@ -21,6 +21,7 @@ from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.planning.observation import Note
 from dynamic_kafka.planning.progress import OffsetDocument, has_stop_records
 from dynamic_kafka.planning.splits import Split
+from dynamic_kafka.wording import first_few
 
 log = logging.getLogger("dynamic_kafka")
 
@@ -63,7 +64,8 @@ class PlanStatus:
         revision: hash (or counter) of the metadata in force.
         lineage: lineage of that counter; empty for a hash.
         rejected: why the newest metadata is not in force, None if it is.
-        newer_metadata: why the newest metadata is not in force; empty if it is, or if what was rejected is older.
+        incomplete_metadata: why metadata may name more than those in force do; empty if they are complete. What was rejected
+            counts only if it is newer.
         waits_for: why the query goes on although all its splits have reached their stop records.
         rejected_token: the rejected revision, `<lineage>/<counter>`, if known.
         missing: ids of subscribed streams that metadata does not name.
@@ -77,7 +79,7 @@ class PlanStatus:
     revision: str = ""
     lineage: str = ""
     rejected: str | None = None
-    newer_metadata: str = ""
+    incomplete_metadata: str = ""
     waits_for: str = ""
     missing: tuple[str, ...] = ()
     rejected_token: str = ""
@@ -96,11 +98,14 @@ class PlanStatus:
         self.rejected, self.rejected_token = status.rejected, status.rejected_token
         self.missing = status.missing
         older = Revision.parse(status.rejected_token)
-        self.newer_metadata = ""
+        self.incomplete_metadata = ""
         if status.rejected and not (older is not None and older.is_older_than(revision)):
-            self.newer_metadata = f"newer metadata is rejected: {status.rejected}"
+            self.incomplete_metadata = f"newer metadata is rejected: {status.rejected}"
         elif status.last_error:
-            self.newer_metadata = f"the newest metadata is unknown: {status.last_error}"
+            self.incomplete_metadata = f"the newest metadata is unknown: {status.last_error}"
+        elif self.missing:
+            names = first_few(self.missing)
+            self.incomplete_metadata = f"metadata does not name the subscribed stream {names}"
         self.revision = revision.hash if revision.counter is None else str(revision.counter)
         self.lineage = (revision.lineage or "") if revision.counter is not None else ""
 

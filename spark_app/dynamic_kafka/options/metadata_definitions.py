@@ -113,7 +113,7 @@ class MetadataOptions:
         "removedClusterRetention",
         "duration",
         "How long the source keeps the offsets of a removed cluster or topic. If it comes back within this time,"
-        " reading resumes at them.",
+        " reading resumes at them. `0` keeps none, and drops those that were kept so far.",
         default="7d",
         aliases=("stream-metadata-removed-cluster-retention-ms",),
         streaming_only=True,

@@ -52,19 +52,22 @@ def awaited_before_the_end(
     progress: OffsetDocument,
     wanted: Mapping[str, SubscribedCluster],
     answers: Mapping[str, ClusterObservation],
-    newer_metadata: str,
+    incomplete_metadata: str,
+    now_ms: int,
 ) -> str:
     """Return why a run that has read all its splits is not over, as they may not be all that it has to read.
 
-    Once it is over, it is so for ever: no later metadata adds a split to it. So the newest metadata has to be in force,
-    and each wanted cluster has to answer in this very plan, and to describe each topic that it has.
+    Once it is over, it is so for ever: no later metadata adds a split to it. So the newest metadata has to be in force
+    and to name each subscribed stream, each wanted cluster has to answer in this very plan, and to describe each topic
+    that it has, and no split with records to read may be parked: metadata may name it again.
 
     Args:
         progress: progress with new splits opened.
-        newer_metadata: why the newest metadata is not in force; empty if it is.
+        incomplete_metadata: as in `PlanInput`.
+        now_ms: wall-clock time, milliseconds since the epoch.
     """
-    if newer_metadata:
-        return newer_metadata
+    if incomplete_metadata:
+        return incomplete_metadata
     silent = sorted(cluster for cluster, want in wanted.items() if want.topics and cluster not in answers)
     if silent:
         return f"no answer from {first_few(silent)}"
@@ -74,7 +77,20 @@ def awaited_before_the_end(
         for name in sorted(want.topics)
         if not _has_only(progress, cluster, name, answers[cluster])
     ]
-    return f"not all partitions are described of {first_few(unknown)}" if unknown else ""
+    if unknown:
+        return f"not all partitions are described of {first_few(unknown)}"
+    parked = [
+        f"{cluster}/{name}"
+        for cluster, kept in sorted(progress.parked.items())
+        for name, topic in sorted(kept.topics.items())
+        if now_ms < topic.until_ms and not topic.finished
+    ]
+    if not parked:
+        return ""
+    return (
+        f"{first_few(parked)} was parked before its stop records were reached; name it in the metadata again, or give it"
+        " up: start the query once with removedClusterRetention=0"
+    )
 
 
 def goes_on(waits_for: str) -> dict[tuple[str, ...], str | None]:

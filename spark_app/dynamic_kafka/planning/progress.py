@@ -48,10 +48,7 @@ class TopicProgress:
 
     def finished(self, partition: int) -> bool:
         """Return whether the partition has reached its stopping offset, or its stop record."""
-        following, stops, ended = self.next[partition], self.stops, self.ended
-        if partition in stops and following >= stops[partition]:
-            return True
-        return partition in ended and following >= ended[partition]
+        return _is_finished(self.next[partition], partition, self.stops, self.ended)
 
     def finished_count(self) -> int:
         """Return the number of finished partitions. Most topics have no end at all, and then none is looked at."""
@@ -117,6 +114,11 @@ class ParkedTopic:
     missing: bool = False
     ended: Column = field(default_factory=dict)
     unknown: Unknown = field(default_factory=dict)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all its splits have reached their stopping offsets, or their stop records."""
+        return all(_is_finished(following, p, self.stops, self.ended) for p, following in self.next.items())
 
 
 @dataclass(frozen=True)
@@ -217,6 +219,12 @@ class OffsetDocument:
             topics = {name: replace(topic, starts={}, start_epochs={}) for name, topic in progress.topics.items()}
             clusters[cluster] = replace(progress, topics=topics)
         return replace(self, clusters=clusters)
+
+
+def _is_finished(following: int, partition: int, stops: Column, ended: Column) -> bool:
+    if partition in stops and following >= stops[partition]:
+        return True
+    return partition in ended and following >= ended[partition]
 
 
 def has_stop_records(document: OffsetDocument) -> bool:

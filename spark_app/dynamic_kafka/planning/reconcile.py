@@ -64,7 +64,8 @@ def reconcile(
         observed: the answers of the wanted clusters that were reachable. A wanted cluster without an answer keeps its
             active splits as they are, and its parked ones parked.
         now_ms: wall-clock time, milliseconds since the epoch.
-        retention_ms: milliseconds for which a parked split is kept (`removedClusterRetention`); 0 keeps none.
+        retention_ms: milliseconds for which a parked split is kept (`removedClusterRetention`); 0 keeps none, nor
+            any that was parked before.
     """
     return _Reconciliation(document, wanted, observed, now_ms, retention_ms).run()
 
@@ -133,7 +134,7 @@ class _Reconciliation:
                 elif topic in named and (held or self.now_ms < kept.until_ms):
                     # It is in time if metadata names it in time, however late its cluster has it or answers.
                     topics[topic] = kept if held else replace(kept, awaited=True)
-                elif self.now_ms < kept.until_ms:
+                elif self.now_ms < kept.until_ms and self.retention_ms > 0:
                     continue
                 else:
                     del topics[topic]

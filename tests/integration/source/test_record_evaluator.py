@@ -286,6 +286,32 @@ def test_an_ended_cluster_may_come_back(
 
 
 @DEEP
+@pytest.mark.parametrize("given_up", [False, True])
+def test_a_removed_cluster_with_records_keeps_the_query_open(
+    *, run: SourceRun, brokers: Brokers, orders: str, path: Path, given_up: bool
+) -> None:
+    # Given a cluster that metadata name no more, with its stop record unread, when the other one ends
+    of_a, of_b = produce("a", brokers.a, orders, 3), produce("b", brokers.b, orders, 2)
+    run.until_rows(of_a + of_b)
+    both = json.loads(path.read_text())
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
+    run.until(lambda: ("b", orders) not in run.next, "the removal of b")
+    brokers.a.produce(orders, [END])
+    brokers.b.produce(orders, [END])
+    run.until(lambda: "waitsFor" in run.report(), "the reason why the query goes on")
+    assert run.report()["waitsFor"].startswith(f"b/{orders} was parked before its stop records were reached")
+
+    # Then the query is over once the cluster is back and has ended, or is given up at a start
+    if given_up:
+        run.restart(removedClusterRetention="0")
+    else:
+        write_metadata(path, *both)
+    run.until(lambda: run.document.over, "the end")
+    assert_rows(run.rows(), of_a + of_b)
+    assert end_of(run)[0] == {"a": {0: 3}} | ({} if given_up else {"b": {0: 2}})
+
+
+@DEEP
 @pytest.mark.parametrize("has_ended", [True, False])
 def test_a_silent_cluster_keeps_the_query_open(
     *, run: SourceRun, brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path, has_ended: bool

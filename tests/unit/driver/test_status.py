@@ -40,13 +40,14 @@ REJECTED = "cluster west has another cluster.id"
         (DiscoveryStatus(None, 0, None, REJECTED), f"newer metadata is rejected: {REJECTED}"),
         (DiscoveryStatus(None, 0, None, REJECTED, rejected_token="6f/16"), ""),
         (DiscoveryStatus(None, 1, "timed out", None), "the newest metadata is unknown: timed out"),
+        (DiscoveryStatus(None, 0, None, None, missing=("x",)), "metadata does not name the subscribed stream x"),
     ],
-    ids=["in force", "newer", "without a number", "older", "no answer"],
+    ids=["in force", "newer", "without a number", "older", "no answer", "a stream is missing"],
 )
-def test_metadata_that_is_not_the_newest_has_a_reason(found: DiscoveryStatus, text: str) -> None:
+def test_metadata_that_may_not_be_complete_has_a_reason(found: DiscoveryStatus, text: str) -> None:
     status = PlanStatus()
     status.note_metadata(Revision("sha256:1", 17, "6f"), found)
-    assert status.newer_metadata == text
+    assert status.incomplete_metadata == text
 
 
 def test_a_query_that_goes_on_without_open_splits_says_why() -> None:

@@ -978,8 +978,13 @@ class Simulation:
     # -- what must hold ------------------------------------------------------------------------------------------
 
     def check_over(self, end: OffsetDocument) -> None:
-        """A query is over only once each split that metadata names has ended."""
+        """A query is over only once each split has ended that metadata names, or may name again in time."""
         assert next(end.splits(), None) is not None
+        for split, following in everything(end):
+            kept = end.parked_topic(split.cluster, split.topic)
+            if kept is not None and self.now_ms < kept.until_ms:
+                bounds = [ends[split.partition] for ends in (kept.stops, kept.ended) if split.partition in ends]
+                assert bounds and following >= min(bounds), f"{split} is open"
         for named in self.view():
             assert named.physical.reachable, "a cluster without an answer may have more splits"
             for topic in (named.physical.topics[name] for name in named.topics):

@@ -113,9 +113,10 @@ def test_a_removed_topic_is_parked_and_the_others_go_on() -> None:
 
 
 def test_without_retention_nothing_is_kept() -> None:
-    found = done(active(east=READING), {}, retention=0)
-    assert found.document.parked == {}
-    assert kinds(found) == ["expired"]
+    for document in (active(east=READING), parked(NOW + 1, east={0: 5})):
+        found = done(document, {}, retention=0)
+        assert found.document.parked == {}
+        assert kinds(found) == ["expired"]
 
 
 def test_a_deadline_is_written_once() -> None:

@@ -16,7 +16,7 @@ from dynamic_kafka.planning.batch import plan_batch
 from dynamic_kafka.planning.codec import encode, fingerprint
 from dynamic_kafka.planning.observation import ClusterObservation, Observation, TopicObservation
 from dynamic_kafka.planning.plan import ranges_between
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedCluster, ParkedTopic, TopicProgress
 from dynamic_kafka.planning.questions import AbsentTopicsQuestion, Question, run_steps
 from dynamic_kafka.planning.splits import Split, SplitRange
 from dynamic_kafka.planning.stop_records import StopRecord
@@ -146,16 +146,16 @@ def test_a_new_topic_that_one_broker_lacks_keeps_it_open(absent: bool) -> None:
 
 def test_newer_metadata_not_in_force_keep_the_query_open() -> None:
     given = {"logged": END, "found": StopRecord(SPLIT, 6, "id")}
-    after = planned(**given, newer_metadata="newer metadata is rejected: west is another cluster")
+    after = planned(**given, incomplete_metadata="newer metadata is rejected: west is another cluster")
     assert topic_of(after).finished(0) and not after.over
-    assert planned(after, newer_metadata="newer metadata is rejected: still") is after
+    assert planned(after, incomplete_metadata="newer metadata is rejected: still") is after
     assert planned(after).over
 
 
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"newer_metadata": "newer metadata is rejected: x"}, "newer metadata is rejected: x"),
+        ({"incomplete_metadata": "newer metadata is rejected: x"}, "newer metadata is rejected: x"),
         ({"wanted": {"east": EAST, "west": EAST}}, "no answer from west"),
         (
             {"wanted": {"east": SubscribedCluster({"t": "s", "u": "s"}, {})}},
@@ -172,6 +172,33 @@ def test_a_query_that_goes_on_gives_the_reason(more: dict[str, Any], why: str) -
     assert found.warnings["waits-for",] == (
         (why and f"all splits have reached their stop records, but the query goes on: {why}") or None
     )
+
+
+@pytest.mark.parametrize(
+    ("kept", "keeps_it_open"),
+    [
+        (ParkedTopic("s", {0: 5, 1: 2}, until_ms=1000, ended={0: 5}), True),
+        (ParkedTopic("s", {0: 5}, until_ms=1000, ended={0: 5}), False),
+        (ParkedTopic("s", {0: 5}, until_ms=1000, stops={0: 5}), False),
+        (ParkedTopic("s", {0: 5}, until_ms=500), False),
+        (ParkedTopic("s", {0: 5}, until_ms=1000, missing=True), True),
+    ],
+    ids=["unread", "ended", "stopped", "expired", "missing"],
+)
+def test_parked_splits_with_records_keep_the_query_open(kept: ParkedTopic, keeps_it_open: bool) -> None:
+    # Given a topic that metadata name no more, or whose cluster does not have it
+    logged = replace(ended(), parked={"west": ParkedCluster({"t": kept}, "Mw")})
+    wanted = {"east": EAST, "west": EAST} if kept.missing else {"east": EAST}
+    answers = {"east": ClusterObservation({"t": TopicObservation({0: 12}, {}, topic_id="id")}, "Mk")}
+    absent = {"west": ClusterObservation({}, "Mw", missing=frozenset({"t"}))} if kept.missing else {}
+
+    # Then the query waits for it, until it is given up
+    found = plan(plan_input(logged, wanted, answers | absent, options=EVALUATED, now_ms=600))
+    assert found.plan.document.over is not keeps_it_open
+    assert found.waits_for.startswith("west/t was parked before") is keeps_it_open
+    given_up = EVALUATED | {"removedClusterRetention": "0"}
+    later = plan(plan_input(logged, {"east": EAST}, answers, options=given_up, now_ms=600)).plan.document
+    assert later.over and not later.parked
 
 
 def test_a_query_without_splits_is_idle_not_over() -> None:
