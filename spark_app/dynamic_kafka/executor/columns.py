@@ -23,6 +23,7 @@ from pyspark.sql.types import (
 
 SIZE = "size"
 """A column for read reports, which Spark never gets: the bytes of a record's key and value."""
+_MOST_MS = (2**63 - 1) // 1000
 _TYPES: Mapping[str, tuple[DataType, pa.DataType]] = {
     "key": (BinaryType(), pa.binary()),
     "value": (BinaryType(), pa.binary()),
@@ -60,3 +61,19 @@ def sizes(keys: pa.BinaryArray, values: pa.BinaryArray) -> pa.Array:
     """Return the column `SIZE` of records with these keys and values."""
     key, value = (pc.fill_null(pc.binary_length(each), 0) for each in (keys, values))
     return pc.add(key, value)
+
+
+def shown_times(times: pa.TimestampArray) -> pa.TimestampArray:
+    """Return Kafka's timestamps, which are milliseconds, as Spark's microseconds; null where these exceed 64 bits."""
+    try:
+        return times.cast(_TYPES["timestamp"][1])
+    except pa.ArrowInvalid:
+        number = times.cast(pa.int64())
+        fits = pc.and_(pc.greater_equal(number, -_MOST_MS), pc.less_equal(number, _MOST_MS))
+        return pc.if_else(fits, times, pa.scalar(None, times.type)).cast(_TYPES["timestamp"][1])
+
+
+def without_time(batch: pa.RecordBatch) -> list[int]:
+    """Return the indices of rows whose timestamp exceeds 64 bits of microseconds."""
+    times = batch.column("timestamp")
+    return pc.indices_nonzero(times.is_null()).to_pylist() if times.null_count else []

@@ -15,7 +15,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from dynamic_kafka.errors import OptionError
-from dynamic_kafka.executor.columns import SIZE, arrow_schema, sizes
+from dynamic_kafka.executor.columns import SIZE, arrow_schema, shown_times, sizes
 from dynamic_kafka.executor.connection import Fetched, Notice, Wanted
 from dynamic_kafka.executor.rows import Headers, Record, UnreadableHeadersError
 from dynamic_kafka.kafka.background import drop_in_background
@@ -223,8 +223,6 @@ class MessageRows:
             "key": lambda: [message.key() for message in messages],
             "value": lambda: [message.value() for message in messages],
             "offset": lambda: [message.offset() for message in messages],
-            # Kafka's timestamps are milliseconds. For a record without one (type 0), Spark's source shows -1 ms.
-            "timestamp": lambda: [ms * 1000 if kind else -1000 for kind, ms in stamps],
             # librdkafka's types are 0 none, 1 create time, 2 append time. Kafka and Spark use -1, 0, 1.
             "timestampType": lambda: [kind - 1 for kind, _ in stamps],
             "headers": lambda: [self._shown_headers(at) for at in range(len(messages))],
@@ -233,6 +231,10 @@ class MessageRows:
         for field in arrow_schema({*schema.names, "key", "value"}) if has_size else schema:
             if field.name in made:
                 columns[field.name] = pa.array(made[field.name](), field.type)
+        if "timestamp" in schema.names:
+            # For a record without a timestamp (type 0), Spark's source shows -1 ms.
+            times = pa.array([ms if kind else -1 for kind, ms in stamps], pa.timestamp("ms", tz="UTC"))
+            columns["timestamp"] = shown_times(times)
         if has_size:
             columns[SIZE] = sizes(columns["key"], columns["value"])
         return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)

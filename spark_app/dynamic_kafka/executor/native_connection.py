@@ -16,7 +16,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError
 
 from dynamic_kafka.errors import OptionError
-from dynamic_kafka.executor.columns import SIZE, sizes
+from dynamic_kafka.executor.columns import SIZE, shown_times, sizes
 from dynamic_kafka.executor.connection import Connection, Fetched, Notice, Wanted
 from dynamic_kafka.executor.message_connection import (
     ConsumerConnection,
@@ -128,7 +128,7 @@ class ColumnRows:
             split.topic,
             split.partition,
             lists["offset"][at],
-            lists["timestamp"][at] // 1000 if has_stamp else -1,
+            lists["timestamp"][at] if has_stamp else -1,
             split.cluster,
             self._stream,
             self._headers(at) if headers else (),
@@ -146,6 +146,8 @@ class ColumnRows:
         if self._unreadable >= 0 and "headers" in schema.names:
             raise unreadable_headers(self._split, self.offset(self._unreadable))
         columns = repeated_columns(schema, self._split, self._stream, len(self))
+        if "timestamp" in schema.names:
+            columns["timestamp"] = shown_times(self._columns.column("timestamp"))
         if SIZE in schema.names:
             columns[SIZE] = sizes(self._columns.column("key"), self._columns.column("value"))
         arrays = [columns[name] if name in columns else self._columns.column(name) for name in schema.names]

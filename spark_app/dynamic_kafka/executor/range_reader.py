@@ -24,7 +24,7 @@ from confluent_kafka import KafkaError, KafkaException
 from dynamic_kafka.errors import DataLossError
 from dynamic_kafka.executor.client_statistics import INTERVAL_MS, STATISTICS, ClientCounts
 from dynamic_kafka.executor.cluster_identity import NoBrokersError, check_identity
-from dynamic_kafka.executor.columns import arrow_schema
+from dynamic_kafka.executor.columns import arrow_schema, without_time
 from dynamic_kafka.executor.connection import Wanted
 from dynamic_kafka.executor.consumer_cache import CONSUMERS, CachedConsumer
 from dynamic_kafka.executor.evaluation import Evaluation
@@ -33,7 +33,7 @@ from dynamic_kafka.executor.native_connection import extension_for
 from dynamic_kafka.executor.partition_bounds import end_offset, first_offset
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.executor.record_evaluation import StopSearch, begin
-from dynamic_kafka.executor.rows import Rows
+from dynamic_kafka.executor.rows import Rows, time_error
 from dynamic_kafka.executor.stopped_ranges import explain_stop, failure, gone
 from dynamic_kafka.executor.topic_identity import of_planned_topic
 from dynamic_kafka.kafka.config import config_digest
@@ -71,7 +71,7 @@ def read_range(task: ReadTask, evaluation: Evaluation | None = None) -> Iterator
         ReadTimeoutError: no progress for `read_timeout_s`.
         DataLossError: offsets of the range are gone, and `failOnDataLoss` is set.
         ClusterError: the cluster answered with another error.
-        OptionError: the rows have headers, and those of a record cannot be shown.
+        OptionError: the rows have headers or timestamps, and those of a record cannot be shown.
         RecordEvaluationError: the record evaluator fails, or another attempt has ended the range elsewhere.
     """
     task, evaluator = begin(task, evaluation)
@@ -130,6 +130,8 @@ class _RangeReader:
         """Yield the records of the range in batches of rows."""
         for rows in self.fetched():
             batch = rows.batch(self.schema)
+            if "timestamp" in self.task.columns and (untimed := without_time(batch)):
+                raise time_error(rows, untimed[0], self.task.part.split)
             del rows  # or they would stay in memory while the next ones are fetched
             yield batch
 

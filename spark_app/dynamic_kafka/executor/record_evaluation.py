@@ -22,13 +22,13 @@ from dataclasses import replace
 import pyarrow as pa
 
 from dynamic_kafka.errors import OptionError, RecordEvaluationError
-from dynamic_kafka.executor.columns import arrow_schema
+from dynamic_kafka.executor.columns import arrow_schema, without_time
 from dynamic_kafka.executor.dead_letters import DeadLetters
 from dynamic_kafka.executor.decoding.typed_rows import ValueDecoding
 from dynamic_kafka.executor.evaluation import Evaluation
 from dynamic_kafka.executor.evaluators import Evaluator
 from dynamic_kafka.executor.read_task import ReadTask
-from dynamic_kafka.executor.rows import Rows
+from dynamic_kafka.executor.rows import Rows, time_error, time_problem
 from dynamic_kafka.options.columns import all_columns
 from dynamic_kafka.wording import counted
 
@@ -52,7 +52,7 @@ class StopSearch:
 
         The decoder and the evaluator see columns that the rows may not have.
 
-        Raises as `Evaluator.first_end`, `DeadLetters.write` and `_refuse`.
+        Raises as `Evaluator.first_end`, `DeadLetters.write`, `time_error` and `_refuse`.
         """
         split, values = self._task.part.split, self._evaluator.values
         shown = all_columns(include_headers=self._task.include_headers) if self._evaluator.mask is not None else ()
@@ -61,13 +61,19 @@ class StopSearch:
         try:
             for fetched_rows in fetched:
                 batch = fetched_rows.batch(schema)
-                rows, malformed = (fetched_rows, []) if values is None else values.decode(fetched_rows, batch)
+                untimed = without_time(batch) if "timestamp" in self._task.columns else []
+                rows, malformed = (fetched_rows, []) if values is None else values.decode(fetched_rows, batch, untimed)
                 batch = batch if values is None else rows.batch(schema)
                 refused: dict[int, str] | None = None if self._dead_letters is None else {}
                 end = self._evaluator.first_end(rows, batch.select(shown), split, refused)
                 if end is not None:
                     self.found = rows.offset(end)
                     batch = batch.slice(0, end)
+                if values is None:
+                    for at in (at for at in untimed if at < len(batch)):
+                        if refused is None:
+                            raise time_error(rows, at, split)
+                        refused.setdefault(at, time_problem(rows, at))
                 if self._dead_letters is not None and refused:
                     self._dead_letters.write(rows, refused)
                     batch = batch.filter(pa.array([at not in refused for at in range(len(batch))]))

@@ -10,6 +10,9 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from dynamic_kafka.errors import OptionError
+from dynamic_kafka.planning.splits import Split
+
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
@@ -34,6 +37,20 @@ class Record:
     cluster: str
     stream: str
     headers: Headers = ()
+
+
+def time_problem(rows: Rows, at: int) -> str:
+    """Return why the timestamp of a record cannot be shown."""
+    milliseconds = rows.record(at, headers=False).timestamp
+    return f"its timestamp, {milliseconds} ms since 1970, exceeds what Spark can hold (64 bits of microseconds)"
+
+
+def time_error(rows: Rows, at: int, split: Split) -> OptionError:
+    """Return the error about a record whose timestamp cannot be shown."""
+    return OptionError(
+        f"cannot show the record at offset {rows.offset(at)} of {split}: {time_problem(rows, at)}. Read without"
+        " timestamps: take 'timestamp' out of the option 'columns'. The record is then read like all others"
+    )
 
 
 class UnreadableHeadersError(Exception):

@@ -88,8 +88,8 @@ def awaited_before_the_end(
     if not parked:
         return ""
     return (
-        f"{first_few(parked)} was parked before its stop records were reached; name it in the metadata again, or give it"
-        " up: start the query once with removedClusterRetention=0"
+        f"{first_few(parked)} was parked before its stop records were reached; name it in the metadata again, or give"
+        " it up: start the query once with removedClusterRetention=0"
     )
 
 

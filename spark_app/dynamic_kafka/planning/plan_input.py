@@ -24,8 +24,8 @@ class PlanInput:
         state: the id of the state folder that the query uses; empty without one.
         read_before: the clusters that an earlier plan of this process used.
         new_revision: whether the metadata differs from the last good metadata (`Observer.adopt`).
-        incomplete_metadata: why metadata may name more than those in force do: newer ones are not in force, or a subscribed
-            stream is missing. Empty if they are complete.
+        incomplete_metadata: why the newest metadata may name more than those in force: these are older, or lack a
+            subscribed stream. Empty if they are complete.
         topic_ends: {cluster id: {topic: ends}} as an earlier plan of this process saw them.
         refuse_losses: whether a loss that no user accepted ends the plan. The tool `plan` sets False: it lists such
             losses, and plans as if they were accepted.

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from dynamic_kafka.errors import OptionError
 from dynamic_kafka.executor import native_connection
 from dynamic_kafka.executor.consumer_cache import CONSUMERS
 from tests.integration.source.simulated_spark import (
@@ -291,6 +292,16 @@ def test_timestamps_of_either_kind(brokers: Brokers, topic: Topic) -> None:
     assert (rows[created]["timestamp"], rows[created]["timestampType"]) == (moment, 0)
     assert rows[appended]["timestampType"] == 1
     assert abs((rows[appended]["timestamp"] - before).total_seconds()) < 60
+
+
+def test_nanoseconds_as_milliseconds_fail_only_rows_with_timestamps(brokers: Brokers, topic: Topic) -> None:
+    name = brokers.a.create_topic(topic("far"), config={"message.timestamp.after.max.ms": str(2**63 - 1)})
+    brokers.a.produce(name, ["near", Record(b"far", timestamp_ms=1_700_000_000_000_000_000)])
+    given = static(document(east=at(brokers.a, name)))
+
+    with pytest.raises(OptionError, match=f"the record at offset 1 of east/{name}.*take 'timestamp' out of"):
+        read_batch(given)
+    assert [row["value"] for row in read_batch(given | {"columns": "value"})] == [b"near", b"far"]
 
 
 def test_each_row_has_its_cluster_and_stream(brokers: Brokers, topic: Topic) -> None:

@@ -139,3 +139,53 @@ def test_reports_add_columns_that_spark_does_not_get() -> None:
     assert task.reported_columns == ("value", "timestamp", SIZE)
     assert replace(task, statistics=False).reported_columns == ("value",)
     assert replace(task, columns=("timestamp", "key")).reported_columns == ("timestamp", "key", SIZE)
+
+
+FAR = (1, 1_700_000_000_000_000_000)
+"""A timestamp in nanoseconds, written as milliseconds."""
+
+
+def far(columns: tuple[str, ...], by: Evaluator, *, letters: bool = False) -> list[dict[str, Any]]:
+    """Return the rows of three records; the second has such a timestamp, and the third no value, too."""
+    task = replace(TASK, columns=columns, dead_letters=TASK.dead_letters if letters else None, statistics=True)
+    messages = [Message(40, b'{"id": 1}'), Message(41, b'{"id": 2}', stamp=FAR), Message(42, None, stamp=FAR)]
+    batches = list(StopSearch(task, by).batches([rows(*messages)]))
+    return [row for batch in batches for row in batch.select(columns).to_pylist()]
+
+
+def test_only_rows_that_show_a_far_timestamp_fail() -> None:
+    plain = evaluator(is_end=lambda record: record.timestamp == 9)
+    assert [row["offset"] for row in far(("offset",), plain)] == [40, 41, 42]
+    with pytest.raises(OptionError) as refused:
+        far(("timestamp",), plain)
+    assert str(refused.value).startswith(
+        "cannot show the record at offset 41 of east/orders[3]: its timestamp, 1700000000000000000 ms since 1970,"
+    )
+    # A record behind the stop record is not read.
+    assert len(far(("timestamp",), evaluator(is_end=lambda record: record.timestamp == FAR[1]))) == 1
+
+
+@pytest.mark.parametrize(
+    ("mode", "offsets"), [("permissive", [40, 41, 42]), ("dropmalformed", [40]), ("deadletter", [40])]
+)
+def test_the_mode_decides_about_far_timestamps(topic: Topic, mode: RefusedRecords, offsets: list[int]) -> None:
+    read = far(("offset", "timestamp", "value"), evaluator(mode=mode), letters=mode == "deadletter")
+    assert [row["offset"] for row in read] == offsets
+    assert [row["value"] for row in read[1:]] == [{"id": 2}, None][: len(read) - 1]
+    assert all(row["timestamp"] is None for row in read[1:])
+    assert [(offset_in(letter), dict(letter.headers)["timestamp"]) for letter in topic.records] == (
+        [(41, b"1700000000000000000"), (42, b"1700000000000000000")] if mode == "deadletter" else []
+    )
+    # Without the column, no record is refused.
+    assert len(far(("offset",), evaluator(mode=mode))) == 3
+
+
+def test_a_far_timestamp_fails_with_its_place() -> None:
+    with pytest.raises(RecordDecodingError, match=r"offset 41 of .* its timestamp, 1700000000000000000 ms"):
+        far(("timestamp",), evaluator(mode="failfast"))
+
+
+def test_a_deserialiser_may_send_far_timestamps_to_dead_letters(topic: Topic) -> None:
+    by = Evaluator("mine", "theirs", None, None, lambda record: record.value)
+    assert [row["offset"] for row in far(("offset", "timestamp"), by, letters=True)] == [40]
+    assert [offset_in(letter) for letter in topic.records] == [41, 42]

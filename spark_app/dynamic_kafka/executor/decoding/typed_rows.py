@@ -18,7 +18,7 @@ from dynamic_kafka.errors import OptionError, RecordDecodingError
 from dynamic_kafka.executor.decoding.columns import arrow_type
 from dynamic_kafka.executor.decoding.decoder import Decoder
 from dynamic_kafka.executor.decoding.times import zone_of
-from dynamic_kafka.executor.rows import Record, Rows
+from dynamic_kafka.executor.rows import Record, Rows, time_error, time_problem
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.options.value_schema import parse_value_schema
 from dynamic_kafka.planning.splits import Split
@@ -84,8 +84,11 @@ class ValueDecoding:
     mode: RefusedRecords
     corrupt: str
 
-    def decode(self, rows: Rows, batch: pa.RecordBatch) -> tuple[TypedRows, list[int]]:
+    def decode(self, rows: Rows, batch: pa.RecordBatch, untimed: Sequence[int] = ()) -> tuple[TypedRows, list[int]]:
         """Decode the values of a batch of these rows.
+
+        Args:
+            untimed: indices of records whose timestamp cannot be shown: they count as malformed.
 
         Returns:
             The rows, without malformed records unless the mode is `permissive`; and the indices of those left out.
@@ -93,6 +96,8 @@ class ValueDecoding:
         at = batch.schema.get_field_index("value")
         texts = batch.column(at)
         values, malformed = self.decoder.decode(texts)
+        if untimed:
+            malformed = pc.or_(malformed, pa.array([at in set(untimed) for at in range(len(rows))]))
         values = self._with_corrupt(values, malformed, texts)
         batch = batch.set_column(at, pa.field("value", values.type), values)
         refused = [] if self.mode == "permissive" else pc.indices_nonzero(malformed).to_pylist()
@@ -102,26 +107,36 @@ class ValueDecoding:
         return TypedRows(rows, kept, batch.filter(pc.invert(malformed))), refused
 
     def cause(self, rows: Rows, at: int) -> str:
-        """Return why the value of a record is malformed."""
-        return self.decoder.cause(rows.record(at, headers=False).value or b"")
+        """Return why a record is malformed."""
+        return self._cause_in_value(rows, at) or time_problem(rows, at)
 
     def error(self, rows: Rows, at: int, split: Split) -> RecordDecodingError:
         """Return the error about a malformed record."""
+        if not self._cause_in_value(rows, at):
+            return RecordDecodingError(
+                f"{time_error(rows, at, split)}. Or set mode to deadletter, permissive or dropmalformed"
+            )
         return RecordDecodingError(
             f"the value of the record at offset {rows.offset(at)} of {split} is malformed: {self.cause(rows, at)}. The"
             " batch is not committed: correct value.schema, or set mode to deadletter, permissive or dropmalformed"
         )
 
+    def _cause_in_value(self, rows: Rows, at: int) -> str:
+        value = rows.record(at, headers=False).value
+        return self.decoder.cause(value) if value is not None else ""
+
     def _with_corrupt(self, values: pa.StructArray, malformed: pa.BooleanArray, texts: pa.BinaryArray) -> pa.Array:
         if self.corrupt not in self.full.names:
             return values
-        if self.mode == "permissive":
-            bad = zip(malformed.to_pylist(), texts, strict=True)
-            shown = [text.as_py().decode("utf-8", "replace") if wrong else None for wrong, text in bad]
-        else:
-            shown = [None] * len(values)
+        shown = pa.nulls(len(values), pa.string())
+        if self.mode == "permissive" and malformed.true_count:
+            kept: list[str | None] = [None] * len(values)
+            for at in pc.indices_nonzero(malformed).to_pylist():
+                text = texts[at].as_py()
+                kept[at] = text.decode("utf-8", "replace") if text is not None else None
+            shown = pa.array(kept, pa.string())
         fields = values.flatten()
-        fields.insert(self.full.names.index(self.corrupt), pa.array(shown, pa.string()))
+        fields.insert(self.full.names.index(self.corrupt), shown)
         missing = values.is_null() if values.null_count else None
         return pa.StructArray.from_arrays(fields, fields=list(arrow_type(self.full)), mask=missing)
 

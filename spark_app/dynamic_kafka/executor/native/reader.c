@@ -213,9 +213,6 @@ static PyObject *client_close(PyObject *self, PyObject *unused)
 
 static PyObject *refused(int outcome, int64_t offset)
 {
-    if (outcome == BAD_TIMESTAMP)
-        return PyErr_Format(PyExc_OverflowError, "the timestamp of the record at offset %lld exceeds 64 bits of microseconds",
-                            (long long)offset);
     if (outcome == NO_ROOM)
         return PyErr_Format(PyExc_OverflowError, "the record at offset %lld exceeds 2 GiB", (long long)offset);
     return PyErr_NoMemory();

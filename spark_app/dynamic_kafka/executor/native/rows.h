@@ -27,7 +27,7 @@ struct ArrowArray {
     void *private_data;
 };
 
-enum { DONE = 0, NO_MEMORY = -1, NO_ROOM = -2, BAD_TIMESTAMP = -3 };
+enum { DONE = 0, NO_MEMORY = -1, NO_ROOM = -2 };
 /* Outcomes. NO_ROOM: Arrow's 32-bit offsets cannot address the record behind those that are there already. */
 
 struct header {
@@ -213,16 +213,13 @@ static int push_record(struct rows *rows, const struct record *record)
     if (!fits(&rows->key, key_size) || !fits(&rows->value, value_size) || !fits(&rows->header_key, names) ||
         !fits(&rows->header_value, values) || record->header_count > (size_t)(INT32_MAX - rows->header_key.count))
         return NO_ROOM;
-    /* Kafka has milliseconds, the column microseconds. Without a timestamp, Spark's source shows -1 ms. */
+    /* Without a timestamp, Spark's source shows -1 ms. */
     int64_t ms = record->timestamp_kind ? record->timestamp_ms : -1;
-    if (ms > INT64_MAX / 1000 || ms < INT64_MIN / 1000)
-        return BAD_TIMESTAMP;
-    int64_t us = ms * 1000;
     int32_t kind = record->timestamp_kind - 1; /* Kafka and Spark use -1, 0, 1 */
     if (push_string(&rows->key, record->key, record->key_size) != DONE ||
         push_string(&rows->value, record->value, record->value_size) != DONE ||
         push(&rows->offsets, &record->offset, sizeof record->offset) != DONE ||
-        push(&rows->timestamps, &us, sizeof us) != DONE || push(&rows->kinds, &kind, sizeof kind) != DONE ||
+        push(&rows->timestamps, &ms, sizeof ms) != DONE || push(&rows->kinds, &kind, sizeof kind) != DONE ||
         (rows->has_headers && push_headers(rows, record) != DONE))
         return NO_MEMORY;
     rows->count++;
@@ -265,7 +262,7 @@ static int export_schema(const struct rows *rows, struct ArrowSchema *out)
         make_schema(out->children[0], "z", "key", 0);
         make_schema(out->children[1], "z", "value", 0);
         make_schema(out->children[2], "l", "offset", 0);
-        make_schema(out->children[3], "tsu:UTC", "timestamp", 0);
+        make_schema(out->children[3], "tsm:UTC", "timestamp", 0);
         make_schema(out->children[4], "i", "timestampType", 0);
     }
     if (!failed && rows->has_headers) {
