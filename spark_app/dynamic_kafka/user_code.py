@@ -6,13 +6,17 @@ Owns their import, and the texts of the errors that they raise.
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 import traceback
+from collections.abc import Callable, Mapping
 from pathlib import PurePath
+from typing import TypeVar
 
 from dynamic_kafka.errors import DynamicKafkaError, OptionError
 from dynamic_kafka.wording import without_secrets
 
+T = TypeVar("T")
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 
@@ -45,6 +49,22 @@ def import_object(path: str) -> object:
         if found is None:
             raise OptionError(f"{path}: the module {module!r} has no {name!r}; check the name after the colon")
     return found
+
+
+def made_of(found: Callable[..., T], options: Mapping[str, str]) -> T:
+    """Return an object of a user's class: called with the options if it takes an argument, else without one.
+
+    Raises whatever its constructor raises.
+    """
+    try:
+        inspect.signature(found).bind()
+    except (TypeError, ValueError):  # it needs an argument, or is code in C without a signature
+        return found(options)
+    try:
+        inspect.signature(found).bind(options)
+    except TypeError:
+        return found()
+    return found(options)
 
 
 def error_text(error: BaseException) -> str:

@@ -38,6 +38,11 @@ class TakesNothing(_Service):
         pass
 
 
+class TakesMore(_Service):
+    def __init__(self, options: Mapping[str, str], host: str) -> None:
+        pass
+
+
 class Chooser(KafkaStreamSubscriber):
     def __init__(self, options: Mapping[str, str]) -> None:
         self._team = options["streamSubscriber.team"]
@@ -60,9 +65,9 @@ class Chooser(KafkaStreamSubscriber):
             f"{HERE}:Exits cannot be made: SystemExit: no registry (test_user_constructors.py, line ",
         ),
         (
-            {"metadataService": f"{HERE}:TakesNothing", "streamIds": "s"},
+            {"metadataService": f"{HERE}:TakesMore", "streamIds": "s"},
             ExitCode.CONFIGURATION,
-            f"{HERE}:TakesNothing cannot be made: TypeError",
+            f"{HERE}:TakesMore cannot be made: TypeError",
         ),
         (
             {"metadataService": "static", "metadataDocument": '{"streams": {}}', "streamSubscriber": f"{HERE}:Chooser"},
@@ -76,3 +81,7 @@ def test_a_failing_constructor_is_named_with_its_cause(options: dict[str, str], 
         make_discovery(parse_options(options, mode="stream"))
     assert code_of(raised.value) == code
     assert message in str(raised.value)
+
+
+def test_a_class_that_takes_nothing_is_made_without_the_options() -> None:
+    make_discovery(parse_options({"metadataService": f"{HERE}:TakesNothing", "streamIds": "s"}, mode="stream"))

@@ -19,7 +19,7 @@ from dynamic_kafka.metadata.services.service import KafkaMetadataService, Static
 from dynamic_kafka.metadata.subscriber import KafkaStreamSubscriber, StreamIdsSubscriber, StreamPatternSubscriber
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import NamedOptions, SourceOptions, StreamIds, StreamPattern
-from dynamic_kafka.user_code import error_text
+from dynamic_kafka.user_code import error_text, made_of
 
 NEWER = "there is newer metadata, which a later plan takes"
 """The reason why a query that would be over goes on."""
@@ -27,10 +27,10 @@ T = TypeVar("T")
 
 
 def make_service(options: SourceOptions) -> KafkaMetadataService:
-    """Return the metadata service; a user's class is called with the options as one mapping.
+    """Return the metadata service; a user's class is called with the options as one mapping if it takes them.
 
     Raises:
-        OptionError: the class cannot be loaded, or does not take the options as its one argument.
+        OptionError: the class cannot be loaded, or needs more than the options as its one argument.
         MetadataUnavailableError: its constructor raises something else.
     """
     if options.single is not None:
@@ -60,7 +60,7 @@ def _instance(path: str, expected: Callable[..., T], options: SourceOptions) -> 
     """Return an object of a user's class, whose constructor may raise anything."""
     found = load_class(path, expected)
     try:
-        return found(NamedOptions(options.raw))
+        return made_of(found, NamedOptions(options.raw))
     except DynamicKafkaError:
         raise
     except (Exception, SystemExit) as error:

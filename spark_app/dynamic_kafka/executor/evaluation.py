@@ -20,7 +20,7 @@ from dynamic_kafka.executor.decoding.typed_rows import ValueFormat
 from dynamic_kafka.executor.evaluators import DESERIALIZER, EVALUATOR, Evaluator, RecordEvaluator
 from dynamic_kafka.options import NamedOptions, SourceOptions
 from dynamic_kafka.options.checks import check_evaluator_name
-from dynamic_kafka.user_code import error_text, import_object, is_import_path
+from dynamic_kafka.user_code import error_text, import_object, is_import_path, made_of
 from dynamic_kafka.wording import did_you_mean, first_few
 
 _METHODS = {EVALUATOR: ("is_end_of_stream", "end_of_stream_mask"), DESERIALIZER: ("deserialize",)}
@@ -161,7 +161,7 @@ def _made(code: UserCode, options: NamedOptions, what: str) -> Any:
     if not isinstance(found, type):
         return found
     try:
-        return found(options)
+        return made_of(found, options)
     except Exception as error:
         text = "it is called with the options as its one argument, a mapping"
         raise OptionError(f"{what} {name} cannot be made: {error_text(error)}; {text}") from None

@@ -17,6 +17,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException
@@ -29,13 +31,13 @@ from dynamic_kafka.executor.connection import Wanted
 from dynamic_kafka.executor.consumer_cache import CONSUMERS, CachedConsumer
 from dynamic_kafka.executor.evaluation import Evaluation
 from dynamic_kafka.executor.native import PLUGIN
-from dynamic_kafka.executor.native_connection import extension_for
+from dynamic_kafka.executor.native_connection import NativeConnection, extension_for
 from dynamic_kafka.executor.partition_bounds import end_offset, first_offset
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.executor.record_evaluation import StopSearch, begin
 from dynamic_kafka.executor.rows import Rows, time_error
 from dynamic_kafka.executor.stopped_ranges import explain_stop, failure, gone
-from dynamic_kafka.executor.topic_identity import of_planned_topic
+from dynamic_kafka.executor.topic_identity import confirm_topic, of_planned_topic
 from dynamic_kafka.kafka.config import config_digest
 from dynamic_kafka.kafka.epochs import truncated_at
 from dynamic_kafka.kafka.errors import HARMLESS_TO_READ
@@ -92,12 +94,13 @@ def read_range(task: ReadTask, evaluation: Evaluation | None = None) -> Iterator
                 needs_headers = evaluator is not None and (evaluator.needs_records or task.dead_letters is not None)
                 reader = _RangeReader(task, cached, headers=needs_headers)
                 if task.statistics:
-                    counts = ClientCounts(native=1) if extension is not None else ClientCounts(python=1)
+                    is_native = isinstance(cached.connection, NativeConnection)
+                    counts = ClientCounts(native=1) if is_native else ClientCounts(python=1)
                     STATISTICS.add(task.part.split.cluster, counts)
                 if evaluator is None:
                     yield from of_planned_topic(task, cached, reader.batches())
                 else:
-                    search = StopSearch(task, evaluator)
+                    search = StopSearch(task, evaluator, partial(confirm_topic, task, cached))
                     batches = search.batches(reader.fetched())
                     yield from of_planned_topic(task, cached, batches, search.settle)
                 return
@@ -279,6 +282,9 @@ class _RangeReader:
         position = max(first, self.position)
         # Records that the log still holds are read. Behind its end, nothing of the range is left.
         self.position = min(position, end) if position < log_end else end
+        if self.position < log_end < end:
+            self.task = replace(self.task, part=replace(self.task.part, end=log_end))
+            self.deadline = time.monotonic() + self.task.read_timeout_s
         log.warning("data loss accepted: %s: reading continues at %d: %s", self.task.part, self.position, why)
         if self.position < end:
             self.assign(self.position, -1)

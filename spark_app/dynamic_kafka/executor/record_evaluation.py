@@ -16,7 +16,7 @@ topic: 3 comes after the last look at the topic's id. Decision 025 has the reaso
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 import pyarrow as pa
@@ -38,12 +38,15 @@ log = logging.getLogger(__name__)
 class StopSearch:
     """The search for the stop record in one range, and for records that are refused: malformed, or by a deserialiser.
 
+    Args:
+        confirm: is called before dead letters are written. Raises if the records may be those of another topic.
+
     Attributes:
         found: the offset of the stop record, None before it is found.
     """
 
-    def __init__(self, task: ReadTask, evaluator: Evaluator) -> None:
-        self._task, self._evaluator = task, evaluator
+    def __init__(self, task: ReadTask, evaluator: Evaluator, confirm: Callable[[], None] = lambda: None) -> None:
+        self._task, self._evaluator, self._confirm = task, evaluator, confirm
         self._dead_letters = DeadLetters(task, task.dead_letters) if task.dead_letters is not None else None
         self.found: int | None = None
 
@@ -75,6 +78,7 @@ class StopSearch:
                             raise time_error(rows, at, split)
                         refused.setdefault(at, time_problem(rows, at))
                 if self._dead_letters is not None and refused:
+                    self._confirm()
                     self._dead_letters.write(rows, refused)
                     batch = batch.filter(pa.array([at not in refused for at in range(len(batch))]))
                 if values is not None and malformed:
@@ -98,6 +102,7 @@ class StopSearch:
         if not before:
             return
         if self._dead_letters is not None:
+            self._confirm()
             self._dead_letters.write(rows, {at: values.cause(rows, at) for at in before})
         elif values.mode == "failfast":
             raise values.error(rows, before[0], self._task.part.split)

@@ -74,16 +74,29 @@ def of_planned_topic(
     # Where no loss is skipped, all records of the range have arrived, and a topic that is missing now had them.
     if _is_left_out(task, cached, may_be_gone=task.fail_on_data_loss):
         if has_yielded:
-            raise ClusterError(
-                task.part.split.cluster,
-                f"the topic was re-created while {task.part} was read: records of both topics may be among those that"
-                " were read, so this attempt fails, and none of them counts. The next attempt leaves the range out",
-            )
+            raise _mixed(task)
         return
     if confirmed is not None:
         confirmed()
     if last is not None:
         yield last
+
+
+def confirm_topic(task: ReadTask, cached: CachedConsumer) -> None:
+    """Confirm that the records read so far are of the planned topic, before they are used in another way than as rows.
+
+    Raises as `of_planned_topic`; ClusterError if the range is to be left out.
+    """
+    if _is_left_out(task, cached, may_be_gone=task.fail_on_data_loss):
+        raise _mixed(task)
+
+
+def _mixed(task: ReadTask) -> ClusterError:
+    return ClusterError(
+        task.part.split.cluster,
+        f"the topic was re-created while {task.part} was read: records of both topics may be among those that"
+        " were read, so this attempt fails, and none of them counts. The next attempt leaves the range out",
+    )
 
 
 def _is_left_out(task: ReadTask, cached: CachedConsumer, *, oldest_s: float = 0.0, may_be_gone: bool = False) -> bool:

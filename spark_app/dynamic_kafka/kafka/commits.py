@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from dynamic_kafka.errors import DynamicKafkaError, GroupInUseError, StaleCheckpointError
 from dynamic_kafka.kafka.commit_marks import CommitMark, check_group
@@ -65,6 +66,7 @@ class GroupCommitter:
     ) -> None:
         self.group, self.client_of, self.allow_old = group, client_of, allow_old_checkpoint
         self._committers: dict[str, _ClusterCommitter] = {}
+        self._left: dict[str, NewestValue[Any]] = {}  # the last commit of a cluster that left must precede a new one
         self._lock = threading.Lock()  # progress events and retries come from different threads
         self._newest: dict[str, int] = {}
         self._refused: DynamicKafkaError | None = None
@@ -90,9 +92,10 @@ class GroupCommitter:
                 return
             self._newest = numbers
             for cluster in set(self._committers) - set(wanted):
-                self._committers.pop(cluster).thread.close()
+                self._left[cluster] = self._committers.pop(cluster).thread
+                self._left[cluster].close()
             for cluster in set(wanted) - set(self._committers):
-                self._committers[cluster] = _ClusterCommitter(self, cluster)
+                self._committers[cluster] = _ClusterCommitter(self, cluster, self._left.pop(cluster, None))
             for cluster, offsets in wanted.items():
                 mark = CommitMark(document.query, document.number, time.time_ns() // 1_000_000)
                 self._committers[cluster].thread.put((offsets, mark))
@@ -136,13 +139,13 @@ class GroupCommitter:
 class _ClusterCommitter:
     """The commits of one cluster. Its thread gets the newest offsets."""
 
-    def __init__(self, owner: GroupCommitter, cluster: str) -> None:
+    def __init__(self, owner: GroupCommitter, cluster: str, after: NewestValue[Any] | None) -> None:
         self.counts = CommitCounts()
         self.committed: Offsets = {}
         self._owner, self._cluster = owner, cluster
         self._client: tuple[str, GroupClient] | None = None
         self._checked_at: float | None = None
-        self.thread = NewestValue(f"dynamic-kafka-commit-{cluster}", self._commit, self._drop_client)
+        self.thread = NewestValue(f"dynamic-kafka-commit-{cluster}", self._commit, self._drop_client, after=after)
 
     def _commit(self, wanted: tuple[Offsets, CommitMark]) -> None:
         offsets, mark = wanted

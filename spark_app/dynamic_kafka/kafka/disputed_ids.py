@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 def disputed_ids(admin: ClusterAdmin, ids: Mapping[str, str]) -> frozenset[str]:
     """Return those of the topics to which a broker gives another id, or none; at most four brokers are asked.
 
+    All are disputed if only one broker answers, and the cluster lists more: that one may be the one with old metadata.
+
     Args:
         admin: a client of the cluster. Another one with its configuration asks, over new connections.
         ids: {topic: the id that is doubtful}.
@@ -50,12 +52,17 @@ def disputed_ids(admin: ClusterAdmin, ids: Mapping[str, str]) -> frozenset[str]:
                         "broker %s of cluster %s does not describe its topics: %s", broker, admin.cluster, error
                     )
             if len(asked) >= min(brokers, 1 + CONFIRMING_BROKERS) or time.monotonic() > deadline:
+                enough = min(brokers, 2)
                 break
+        else:
+            enough = len(asked)  # with ZooKeeper, the controller alone
     finally:
         asker.close_in_background()
     if not answers:
         text = f"one broker gives the topics {first_few(sorted(ids), 5)} another id, and no other one answers"
         raise ClusterUnreachableError(admin.cluster, text)
+    if len(answers) < enough:
+        return frozenset(ids)
     return frozenset(name for name, expected in ids.items() if any(each.get(name) != expected for each in answers))
 
 

@@ -19,6 +19,7 @@ class NewestValue(Generic[T]):
         work: takes a value. It raises nothing.
         ended: is called when the thread ends.
         merge: returns what waits, from the older waiting value and a new one; by default the new one.
+        after: a closed one, whose present value comes first.
     """
 
     def __init__(
@@ -27,12 +28,16 @@ class NewestValue(Generic[T]):
         work: Callable[[T], None],
         ended: Callable[[], None],
         merge: Callable[[T, T], T] = lambda _, new: new,
+        *,
+        after: NewestValue[T] | None = None,
     ) -> None:
         self._work, self._ended, self._merge = work, ended, merge
         self._changed = threading.Condition()
         self._waiting: list[T] = []
         self._busy = self._closed = False
-        threading.Thread(target=self._run, name=name, daemon=True).start()
+        self._after = after
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
 
     def put(self, value: T) -> None:
         """Let a value wait for the thread. Returns at once."""
@@ -46,12 +51,16 @@ class NewestValue(Generic[T]):
             return self._changed.wait_for(lambda: not self._waiting and not self._busy, timeout_s)
 
     def close(self) -> None:
-        """End the thread after the present value and the one that waits. Returns at once."""
+        """Drop the value that waits, and end the thread after the present one. Returns at once."""
         with self._changed:
             self._closed = True
+            self._waiting.clear()
             self._changed.notify_all()
 
     def _run(self) -> None:
+        if self._after is not None:
+            self._after._thread.join()
+            self._after = None
         while True:
             with self._changed:
                 self._busy = False

@@ -81,17 +81,17 @@ class TopicAdmin(ClusterAdmin):
             described, absent = self._described_topics(names)
             if absent:
                 absent = self.absent_topics(absent)
-            unsettled = sorted(set(names) - described.keys() - absent)
+            configs = self._described_configs(list(described))
+            # One broker that does not have a topic yet, or any more, proves nothing.
+            unknown = described.keys() - configs.keys()
+            gone = self.absent_topics(unknown) if unknown else frozenset()
+            unsettled = sorted(set(names) - configs.keys() - absent - gone)
             if not unsettled:
                 break
             if time.monotonic() + PAUSE_S > deadline:
                 text = f"it lists the topic {first_few(unsettled)} but does not describe it: start again in a moment"
                 raise ClusterUnreachableError(self.cluster, text)
             time.sleep(PAUSE_S)
-        try:
-            configs = retry_while_transient(lambda left_s: self._configs(list(described)), self.deadline_s)
-        except KafkaException as raised:
-            raise self._translated("describe the configuration of topics", raised) from None
         return {
             name: FoundTopic(
                 topic_id=id_of(topic),
@@ -157,8 +157,14 @@ class TopicAdmin(ClusterAdmin):
             time.sleep(PAUSE_S)
         return failures
 
+    def _described_configs(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
+        try:
+            return retry_while_transient(lambda left_s: self._configs(names), self.deadline_s)
+        except KafkaException as raised:
+            raise self._translated("describe the configuration of topics", raised) from None
+
     def _configs(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
-        """Return {topic: {key: value}}; without topics that were deleted meanwhile."""
+        """Return {topic: {key: value}}; without topics that the broker does not have."""
         if not names:
             return {}
         resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]

@@ -268,7 +268,7 @@ def test_a_module_is_imported_at_the_start() -> None:
         (f"{HERE}:HERE", "is neither a function nor has it is_end_of_stream or end_of_stream_mask"),
         (f"{HERE}:Words", "is neither a function nor has it is_end_of_stream or end_of_stream_mask"),
         (f"{HERE}:Nothing", "does not define is_end_of_stream or end_of_stream_mask"),
-        (f"{HERE}:NoOptions", "cannot be made: TypeError: "),
+        (f"{HERE}:MoreThanOptions", "cannot be made: TypeError: "),
         (
             f"{HERE}:two_arguments",
             "two_arguments is called with a record as its one argument: missing a required argument",
@@ -290,8 +290,18 @@ class Nothing(RecordEvaluator):
     pass
 
 
+def test_a_class_without_an_argument_is_made_without_options() -> None:
+    found = named(f"{HERE}:NoOptions")
+    assert found is not None and found.load().is_end is not None
+
+
 class NoOptions:
-    def __init__(self) -> None:
+    def is_end_of_stream(self, record: Any) -> bool:
+        return True
+
+
+class MoreThanOptions:
+    def __init__(self, options: Any, more: Any) -> None:
         pass
 
     def is_end_of_stream(self, record: Any) -> bool:

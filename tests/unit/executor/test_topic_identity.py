@@ -22,7 +22,7 @@ from dynamic_kafka.executor import topic_identity
 from dynamic_kafka.executor.consumer_cache import CachedConsumer
 from dynamic_kafka.executor.read_task import BatchReports, ReadTask
 from dynamic_kafka.executor.state_folder import StateFolder
-from dynamic_kafka.executor.topic_identity import ID_VALID_S, of_planned_topic
+from dynamic_kafka.executor.topic_identity import ID_VALID_S, confirm_topic, of_planned_topic
 from dynamic_kafka.executor.verdicts import saved_changes
 from dynamic_kafka.kafka.config import ClusterClient
 from dynamic_kafka.planning.splits import Split, SplitRange
@@ -202,6 +202,15 @@ def test_an_attempt_that_has_yielded_rows_fails(world: World, reports: BatchRepo
     with pytest.raises(ClusterError, match="this attempt fails, and none of them counts"):
         world.read(task(fail=False, reports=reports), "rows", "more")
     assert seen(reports) == [("topic-id", PART.split, "new")]
+
+
+def test_records_are_confirmed_before_they_become_dead_letters(world: World, reports: BatchReports) -> None:
+    confirm_topic(task(), world.cached)
+    world.answers = [NEW]
+    with pytest.raises(DataLossError, match="was re-created"):
+        confirm_topic(task(), world.cached)
+    with pytest.raises(ClusterError, match="this attempt fails, and none of them counts"):
+        confirm_topic(task(fail=False, reports=reports), world.cached)
 
 
 def test_no_last_rows_come_before_the_second_answer(world: World) -> None:

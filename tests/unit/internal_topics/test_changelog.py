@@ -8,9 +8,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from dynamic_kafka.app.internal_topics import changelog
-from dynamic_kafka.app.internal_topics.changelog import ChangelogRecord, ChangelogWriter
+from dynamic_kafka.app.internal_topics.changelog import ChangelogRecord, ChangelogWriter, _parsed
 from dynamic_kafka.errors import ClusterUnreachableError, RecordTooLargeError
 from dynamic_kafka.kafka.topic_producer import NewRecord
 from dynamic_kafka.planning.codec import decode
@@ -164,3 +165,25 @@ def test_a_waiting_document_is_not_replaced_by_an_older_one(writer: ChangelogWri
     producer.may_deliver.set()
     assert writer.flush(10)
     assert [each.document.number for each in producer.records if each.key() == "q1"] == [5]
+
+
+def test_notices_about_the_group_do_not_end_the_reading() -> None:
+    class Notice:
+        def __init__(self, code: int, partition: int | None) -> None:
+            self.code, self.at = code, partition
+
+        def error(self) -> KafkaError:
+            return KafkaError(self.code)
+
+        def partition(self) -> int | None:
+            return self.at
+
+        def offset(self) -> None:
+            return None
+
+    unread = {0}
+    for code in (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._TRANSPORT):
+        assert list(_parsed(Notice(code, None), unread, {0: 5})) == [] and unread == {0}  # type: ignore[arg-type]
+    with pytest.raises(KafkaException):
+        list(_parsed(Notice(KafkaError.TOPIC_AUTHORIZATION_FAILED, 0), unread, {0: 5}))  # type: ignore[arg-type]
+    assert list(_parsed(Notice(KafkaError._PARTITION_EOF, 0), unread, {0: 5})) == [] and not unread  # type: ignore[arg-type]

@@ -88,7 +88,11 @@ def test_a_controller_that_never_changes_is_asked_once(monkeypatch: pytest.Monke
 
 
 def test_a_silent_broker_has_no_opinion(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = Cluster({1: SILENT, 2: "new"}, cycle([1, 2]))
+    cluster = Cluster({1: SILENT, 2: "new", 3: "new"}, cycle([1, 2, 3]))
     assert cluster.disputed(monkeypatch, "new") == frozenset()
+    # One broker is not enough where there are others
+    assert Cluster({1: SILENT, 2: "new"}, cycle([1, 2])).disputed(monkeypatch, "new") == {"t"}
+    assert Cluster({1: "new", 2: SILENT, 3: SILENT}, cycle([1, 2, 3])).disputed(monkeypatch, "new") == {"t"}
+    assert Cluster({1: "new"}, cycle([1])).disputed(monkeypatch, "new") == frozenset()
     with pytest.raises(ClusterUnreachableError, match="gives the topics t another id, and no other one answers"):
         Cluster({1: SILENT}, cycle([1])).disputed(monkeypatch, "new")

@@ -7,7 +7,7 @@ import threading
 from dynamic_kafka.kafka.newest_value import NewestValue
 
 
-def test_only_the_newest_waiting_value_is_worked_on() -> None:
+def test_the_end_drops_the_value_that_waits() -> None:
     done: list[int] = []
     begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
 
@@ -20,28 +20,53 @@ def test_only_the_newest_waiting_value_is_worked_on() -> None:
     thread.put(1)
     assert begun.wait(10)
     thread.put(2)
-    thread.put(3)
     assert not thread.flush(0.01)
     thread.close()
     assert not ended.is_set()
     go_on.set()
-    assert thread.flush(10)
     assert ended.wait(10)
-    assert done == [1, 3]
+    assert done == [1]  # the end drops what waits
 
 
-def test_waiting_values_are_merged() -> None:
+def test_only_the_newest_waiting_value_is_worked_on_or_the_merged_one() -> None:
     done: list[int] = []
-    go_on = threading.Event()
+    begun, go_on = threading.Semaphore(0), threading.Event()
 
     def work(value: int) -> None:
+        begun.release()
         go_on.wait()
         done.append(value)
 
-    thread = NewestValue("test", work, lambda: None, max)
-    for value in (1, 9, 5):
-        thread.put(value)
+    newest, merged = NewestValue("test", work, lambda: None), NewestValue("test", work, lambda: None, max)
+    for thread in (newest, merged):
+        thread.put(0)
+        assert begun.acquire(timeout=10)
+        for value in (1, 9, 5):
+            thread.put(value)
     go_on.set()
-    assert thread.flush(10)
-    assert done[-1] == 9
-    thread.close()
+    assert newest.flush(10) and merged.flush(10)
+    assert sorted(done) == [0, 0, 5, 9]
+    newest.close()
+    merged.close()
+
+
+def test_a_successor_waits_for_the_present_value() -> None:
+    done: list[str] = []
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(value: str) -> None:
+        begun.set()
+        go_on.wait()
+        done.append(value)
+
+    first = NewestValue("first", slow, lambda: None)
+    first.put("old")
+    assert begun.wait(10)
+    first.close()
+    second = NewestValue("second", done.append, lambda: None, after=first)
+    second.put("new")
+    assert not second.flush(0.05)
+    go_on.set()
+    assert second.flush(10)
+    assert done == ["old", "new"]
+    second.close()

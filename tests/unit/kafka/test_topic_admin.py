@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -44,6 +45,22 @@ def admin(*answers: dict[str, int | None], deadline_s: float = 30.0) -> tuple[To
     made.cluster, made.deadline_s = "home", deadline_s
     made._client, made._last_problem = client, None  # type: ignore[assignment]
     return made, client
+
+
+@pytest.mark.parametrize(("others", "exists"), [(False, True), (True, False)])
+def test_a_topic_without_a_configuration_is_confirmed(
+    monkeypatch: pytest.MonkeyPatch, *, others: bool, exists: bool
+) -> None:
+    # Given a topic whose configuration one broker does not have, once
+    made, _ = admin({})
+    topic = SimpleNamespace(topic_id=None, partitions=[])
+    configs = iter([{}, {"a": {"cleanup.policy": "compact"}}])
+    monkeypatch.setattr(made, "_described_topics", lambda _: ({"a": topic}, frozenset()))
+    monkeypatch.setattr(made, "_described_configs", lambda _: next(configs))
+    monkeypatch.setattr(made, "absent_topics", lambda topics: frozenset(topics if others else ()))
+
+    # Then it is missing only if other brokers confirm that
+    assert (made.found(["a"]).keys() == {"a"}) is exists
 
 
 def test_both_are_made_by_one_request() -> None:

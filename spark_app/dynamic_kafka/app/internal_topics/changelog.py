@@ -23,7 +23,7 @@ from dynamic_kafka.app.internal_topics.home import Home
 from dynamic_kafka.errors import ClusterUnreachableError, RecordTooLargeError
 from dynamic_kafka.kafka.background import drop_in_background, quiet_logger
 from dynamic_kafka.kafka.config import consumer_config
-from dynamic_kafka.kafka.errors import client_creation_error, translate
+from dynamic_kafka.kafka.errors import HARMLESS_TO_READ, client_creation_error, translate
 from dynamic_kafka.kafka.newest_value import NewestValue
 from dynamic_kafka.kafka.topic_producer import NewRecord, TopicProducer
 from dynamic_kafka.planning.codec import decode, encode
@@ -217,12 +217,14 @@ def read_changelog(home: Home, topic: str, *, deadline_s: float) -> Iterator[Cha
 
 def _parsed(message: Message, unread: set[int], ends: Mapping[int, int]) -> Iterator[ChangelogRecord]:
     """Yield the record of a message, if it is one, and mark a partition as read at its end."""
-    error, partition, offset = message.error(), message.partition(), message.offset()
-    assert partition is not None and offset is not None
+    error = message.error()
+    # A notice about the cluster, such as one about the consumer's group, which is not used, has no partition.
+    partition, offset = message.partition() or 0, message.offset() or 0
     if error is not None:
-        if error.code() != KafkaError._PARTITION_EOF:
+        if error.code() == KafkaError._PARTITION_EOF:
+            unread.discard(partition)
+        elif error.code() not in HARMLESS_TO_READ:
             raise KafkaException(error)
-        unread.discard(partition)
         return
     if offset + 1 >= ends[partition]:
         unread.discard(partition)
