@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from dynamic_kafka.driver.state_store import StateLocation
@@ -48,28 +48,54 @@ class ChangedTopics:
     def __init__(self, options: SourceOptions, state: StateLocation | None, ask: Ask) -> None:
         self._options, self._state, self._ask = options, state, ask
 
+    def unsettled(
+        self, ranges: Iterable[SplitRange], current: Mapping[str, str], end: OffsetDocument, seen: Observation
+    ) -> Topics:
+        """Return the (cluster, topic) about which the brokers agree neither that it is missing nor that it is another.
+
+        All topics are asked about at once. Executors ask again, and find out what is left of a missing one.
+
+        Args:
+            current: the present id of each saved cluster.
+
+        Raises:
+            ClusterError: it is unknown whether a topic is missing, or another one.
+        """
+        missing, doubtful = set[tuple[str, str]](), dict[tuple[str, str], str]()
+        for saved, topic in sorted({(part.split.cluster, part.split.topic) for part in ranges}):
+            cluster, planned = current.get(saved), end.topic(saved, topic)
+            if cluster is None or planned is None or cluster not in seen.answers:
+                continue
+            pin, found = self._ids(cluster, topic, seen)
+            if found == "":
+                missing.add((cluster, topic))
+            elif found is not None and found != (pin or planned.topic_id or found):
+                doubtful[cluster, topic] = found
+        checked = self._options.topic_integrity_check
+        asked = frozenset(key for key in missing if checked or self._ids(*key, seen)[0] is not None)
+        absent = self._ask(AbsentTopicsQuestion(asked), seen) if asked else frozenset()
+        disputed = self._ask(DisputedIdsQuestion(doubtful), seen) if doubtful else frozenset()
+        return frozenset(missing - absent) | disputed
+
+    def _ids(self, cluster: str, topic: str, seen: Observation) -> tuple[str | None, str | None]:
+        """Return the id that metadata pin a topic to, and the one that it has, as `found_id`."""
+        want = seen.subscription.clusters[cluster]
+        return saved_topic_id(want.topic_ids.get(topic)), found_id(seen.answers[cluster], topic)
+
     def is_left_out(self, part: SplitRange, cluster: str, end: OffsetDocument, seen: Observation) -> bool:
         """Return whether a range must not be read, since its topic was deleted or re-created, and that is accepted.
 
         Args:
-            cluster: the present id of the range's cluster, which has answered.
+            cluster: the present id of the range's cluster, which has answered; its topic is not `unsettled`.
 
         Raises:
             TopicIntegrityError: the topic is checked, and the change is not accepted.
             DataLossError: the topic was re-created, and `failOnDataLoss` is set.
-            ClusterError: it is unknown whether the topic is missing, or another one.
         """
         planned, topic = end.topic(part.split.cluster, part.split.topic), part.split.topic
         if planned is None:
             return False
-        want = seen.subscription.clusters[cluster]
-        pin, found = saved_topic_id(want.topic_ids.get(topic)), found_id(seen.answers[cluster], topic)
-        checked = pin is not None or self._options.topic_integrity_check
-        if found == "" and not (checked and self._ask(AbsentTopicsQuestion(frozenset({(cluster, topic)})), seen)):
-            return False  # executors find out what is left of it
-        doubtful = found and found != (pin or planned.topic_id or found)
-        if doubtful and self._ask(DisputedIdsQuestion({(cluster, topic): str(found)}), seen):
-            return False  # executors ask again
+        pin, found = self._ids(cluster, topic, seen)
         if found is not None and pin not in (None, found):
             raise integrity_error([TopicChange(cluster, topic, str(pin), found, pinned=True)])
         if found is None or planned.topic_id is None or found == planned.topic_id:

@@ -33,7 +33,7 @@ from dynamic_kafka.planning.identity import identity_choices, saved_identity
 from dynamic_kafka.planning.observation import Observation
 from dynamic_kafka.planning.plan import check_chain, ranges_between
 from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.planning.questions import AbsentTopicsQuestion
+from dynamic_kafka.planning.questions import AbsentTopicsQuestion, Topics
 from dynamic_kafka.planning.renames import carry_over, current_ids
 from dynamic_kafka.planning.splits import SplitRange
 from dynamic_kafka.wording import first_few
@@ -207,8 +207,15 @@ class Replays:
         """
         reasons: dict[str, Reason] = {}
         left_out, removed, current = [], set(), current_ids(end, observation)
+        unsettled: Topics | None = None
         for part in ranges:
-            reason = self._reason(part, current.get(part.split.cluster), end, observation)
+            cluster = current.get(part.split.cluster)
+            reason = self._unreadable(part, cluster, end, observation)
+            if reason is None and cluster is not None:
+                if unsettled is None:  # after the checks of identity, which come first
+                    unsettled = self._changed.unsettled(ranges, current, end, observation)
+                if (cluster, part.split.topic) not in unsettled:
+                    reason = self._changed_topic(part, cluster, end, observation)
             if reason is None:
                 continue
             left_out.append(part)
@@ -230,7 +237,9 @@ class Replays:
             text = f"does not list the topic {topic!r} of the pending batch, but other brokers have it: start again"
             raise ClusterUnreachableError(cluster, text)
 
-    def _reason(self, part: SplitRange, cluster: str | None, end: OffsetDocument, found: Observation) -> Reason | None:
+    def _unreadable(
+        self, part: SplitRange, cluster: str | None, end: OffsetDocument, found: Observation
+    ) -> Reason | None:
         if cluster is None or part.split.topic not in found.subscription.clusters[cluster].topics:
             return "removed"
         answer = found.answers.get(cluster)
@@ -243,6 +252,9 @@ class Replays:
                 f" answer with {answer.kafka_id}."
                 f" {identity_choices(cluster, answer.kafka_id, pending_as=part.split.cluster)}"
             )
+        return None
+
+    def _changed_topic(self, part: SplitRange, cluster: str, end: OffsetDocument, found: Observation) -> Reason | None:
         changed = self._changed.is_left_out(part, cluster, end, found)
         # With an amendment, the next plan continues at the new topic's first offset. Without a place to record one,
         # executors compare the ids themselves.

@@ -38,7 +38,7 @@ def committed() -> list[int | None]:
 def query(tmp_path: Path, committed: list[int | None]) -> SinkQuery:
     made = SinkQuery.__new__(SinkQuery)
     made._changelog = None
-    made._progress, made._first_numbers = {}, {}
+    made._progress, made._committed_before = {}, []
     options = SimpleNamespace(state_location=str(tmp_path / "state"), record_evaluator=None)
     made.options = options  # type: ignore[assignment]
     made.sink = SimpleNamespace(name="lake")  # type: ignore[assignment]
@@ -46,23 +46,26 @@ def query(tmp_path: Path, committed: list[int | None]) -> SinkQuery:
     return made
 
 
+@pytest.mark.parametrize("late", [1, 4], ids=["an event from long before", "the last event"])
 def test_a_range_left_out_is_committed_only_after_it_is_read(
-    query: SinkQuery, tmp_path: Path, committed: list[int | None]
+    *, query: SinkQuery, tmp_path: Path, committed: list[int | None], monkeypatch: pytest.MonkeyPatch, late: int
 ) -> None:
     # Given a query that has read up to 5, and starts again with a batch up to 9
-    before = document(1, 5)
-    repeated = document(2, 9, fingerprint(before))
-    query.commit(before)
+    before = document(4, 5)
+    repeated = document(5, 9, fingerprint(before))
+    checkpoint = SimpleNamespace(committed=3, documents=lambda batch: [before])
+    monkeypatch.setattr(SinkQuery, "checkpoint", checkpoint)
+    query.starting()
     query.started(SimpleNamespace())  # type: ignore[arg-type]
-    query.commit(before)  # what failed is tried again, while the batch is not decided yet
+    query.commit(document(late, late + 1))  # its progress event comes only now
     leave_out(str(tmp_path / "state"), repeated, 5, 9)
 
     # When that batch is done without its range, and the next one reads it
     query.commit(repeated)
-    query.commit(document(3, 9, fingerprint(repeated)))
+    query.commit(document(6, 9, fingerprint(repeated)))
 
     # Then
-    assert committed == [5, 5, 5, 9]
+    assert committed == [late + 1, 5, 9]
 
 
 def test_a_commit_never_passes_a_stop_record(query: SinkQuery, tmp_path: Path, committed: list[int | None]) -> None:
@@ -81,6 +84,7 @@ def test_nothing_is_committed_while_the_state_is_unreadable(
     damaged = tmp_path / "state" / "q" / "amendments" / "000000000002-x-y-z.json"
     damaged.parent.mkdir(parents=True)
     damaged.write_text("{")
+    query._committed_before = [1]
     query.commit(document(2, 9))
     assert committed == []
     assert "sink lake: its last batch is not committed to the group" in caplog.text

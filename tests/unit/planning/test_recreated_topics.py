@@ -101,6 +101,31 @@ def test_otherwise_a_pending_batch_is_read_again(topic_id: str | None, fail: str
     assert replays(state, topic_id, fail).ranges(START, END) == [SplitRange(SPLIT, 4, 9)]
 
 
+@pytest.mark.parametrize("disputed", [False, True])
+def test_brokers_are_asked_about_all_topics_of_a_batch_at_once(disputed: bool) -> None:
+    # Given a batch of three partitions each of two topics, which are other ones now for the broker that answered
+    topics = {name: TopicProgress("s", dict.fromkeys(range(3), 9), topic_id=f"old {name}") for name in "tu"}
+    before = {name: replace(topic, next=dict.fromkeys(range(3), 4)) for name, topic in topics.items()}
+    start = OffsetDocument("q", 1, "", clusters={"east": ClusterProgress(before, "Mk")})
+    end = OffsetDocument("q", 2, fingerprint(start), clusters={"east": ClusterProgress(topics, "Mk")})
+    seen = {name: TopicObservation(dict.fromkeys(range(3), 12), topic_id=f"new {name}") for name in "tu"}
+    named = Subscription({"east": SubscribedCluster(dict.fromkeys("tu", "s"), {})}, ("s",))
+    found = Observation(named, {"east": ClusterObservation(seen, "Mk")})
+    asked: list[Any] = []
+
+    def ask(question: Any, _: Observation) -> frozenset[tuple[str, str]]:
+        asked.append(question)
+        return frozenset(question.ids) if disputed else frozenset()
+
+    given = {"streamIds": "s", "metadataPath": "/s.yaml", "stateLocation": "memory", "failOnDataLoss": "false"}
+    made = Replays(parse_options(given, mode="streaming"), MemoryState(), lambda _: found, ask)
+    made.restore(end)
+
+    # Then they are asked once, and a broker that stands alone leaves nothing out
+    assert len(made.ranges(start, end)) == (6 if disputed else 0)
+    assert [question.ids for question in asked] == [{("east", "t"): "new t", ("east", "u"): "new u"}]
+
+
 # -- reports of executors ----------------------------------------------------------------------------------------------
 
 

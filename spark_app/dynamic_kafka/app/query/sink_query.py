@@ -64,7 +64,7 @@ class SinkQuery:
             pause_s=config.file.restart_backoff / 1000,
         )
         self._progress: dict[int, AmendedProgress] = {}
-        self._first_numbers: dict[int, int] = {}
+        self._committed_before: list[int] | None = []
         self.committer: GroupCommitter | None = None
         group = self.options.group_id
         if self.options.commit_offsets and group is not None:
@@ -100,10 +100,17 @@ class SinkQuery:
             if documents:
                 board.restored(self.sink.name, documents, time.monotonic())
 
+    def starting(self) -> None:
+        """Note the last batch that is committed, before Spark starts the query."""
+        try:
+            documents = self.checkpoint.documents(self.checkpoint.committed)
+            self._committed_before = [document.number for document in documents]
+        except (DynamicKafkaError, OSError):  # the start of the query reports a checkpoint that cannot be read
+            self._committed_before = None
+
     def started(self, query: StreamingQuery) -> None:
         """Record a first start or a restart."""
         self.query, self.restart_at, self.stopping = query, None, False
-        self._first_numbers.clear()
 
     def ended(self, board: StatusBoard) -> None:
         """Record that the query has ended by itself. The event of its last batch may arrive only later, or never."""
@@ -152,12 +159,13 @@ class SinkQuery:
             self.failure = self.failure or error
 
     def _progress_after(self, place: int, committed: OffsetDocument) -> OffsetDocument:
-        first = self._first_numbers.setdefault(place, committed.number)
-        # Ranges are left out only of the batch that a start repeats. The first document after a start may still be the
-        # one before that batch, so two documents are looked up. A lookup for each later batch would only cost time.
-        # Executors report a stop record in any batch.
-        if committed.number > first + 1 and self.options.record_evaluator is None:
-            return committed
+        # Ranges are left out only of the batch that a start repeats: the one behind the last committed batch. A lookup
+        # for each later batch would only cost time. Executors report a stop record in any batch.
+        before = self._committed_before
+        if before is not None and self.options.record_evaluator is None:
+            repeated = (before[place] if place < len(before) else 0) + 1
+            if committed.number > repeated:
+                return committed
         return self._progress.setdefault(place, AmendedProgress(self.options.state_location)).after(committed)
 
 

@@ -99,6 +99,7 @@ class Supervisor:
 
     def _start(self, each: SinkQuery) -> None:
         reports = self._read_reports.get(each.sink.name)
+        each.starting()
         try:
             query = start_query(self._spark, self._config, each.sink, read_reports=reports, home_id=self._home_id)
         except DynamicKafkaError:
