@@ -182,6 +182,7 @@ class Telemetry:
             named=self._prober.named,
             unreachable=self._prober.unreachable,
             lost_topics=self.internal.lost,
+            changelog_unwritten_s=self.internal.changelog_unwritten_s,
         )
         try:
             self._resources.callback(serve_metrics(collector, metrics.port, metrics.host))

@@ -26,6 +26,7 @@ class ClientCounts:
         throttled_ms: the sum of the pauses that brokers have asked for.
         errors: connections that failed or broke.
         dead_letters: refused records of the cluster that were written to the dead-letter topic.
+        dropped: malformed records of the cluster that `mode=dropmalformed` has left out.
         native, python: ranges read by the native reader, and by the one in Python.
     """
 
@@ -36,6 +37,7 @@ class ClientCounts:
     throttled_ms: int = 0
     errors: int = 0
     dead_letters: int = 0
+    dropped: int = 0
     native: int = 0
     python: int = 0
 

@@ -22,6 +22,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from dynamic_kafka.errors import OptionError, RecordEvaluationError
+from dynamic_kafka.executor.client_statistics import STATISTICS, ClientCounts
 from dynamic_kafka.executor.columns import arrow_schema, without_time
 from dynamic_kafka.executor.dead_letters import DeadLetters
 from dynamic_kafka.executor.decoding.typed_rows import ValueDecoding
@@ -109,6 +110,7 @@ class StopSearch:
         else:
             dropped = counted(len(before), "malformed record", are=True)
             log.warning("%s left out of %s (mode=dropmalformed)", dropped, self._task.part)
+            STATISTICS.add(self._task.part.split.cluster, ClientCounts(dropped=len(before)))
 
     def settle(self) -> None:
         """Make durable what was found. The caller emits the last rows of the range only after that.

@@ -106,7 +106,7 @@ def test_a_report_is_decoded_as_it_was_encoded() -> None:
         b'["k", ["a", "b"], 1, 1, 1, 1]\n',
         b"\xff\n",
         b"[[]]",
-        b'["k", "east", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]\n',
+        b'["k", "east", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]\n',
         b'["k", "east", 1, null]\n',
         b'["k", ["a", "b", 0], Infinity, 1, 1, 1]\n',
         b"[" * (LINE_BYTES - 1) + b"\n",
@@ -264,7 +264,9 @@ def test_decoded_values_count_with_the_bytes_that_they_had(monkeypatch: pytest.M
     batches = search.batches([MessageRows(messages, SPLIT, "shop")])
     [passed] = with_report(batches, TASK, ReportAddress("h", 1, "k"))
     assert passed.column("value").to_pylist() == [{"id": 1}, None]
-    assert [(report.records, report.size) for report in sent] == [(2, len(b'k{"id": 1}k'))]
+    [report, counts] = sent
+    assert (report.records, report.size) == (2, len(b'k{"id": 1}k'))
+    assert counts.counts.dropped == 1
 
 
 def test_an_attempt_that_fails_reports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

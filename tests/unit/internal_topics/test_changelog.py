@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -155,6 +156,23 @@ def test_a_record_that_is_too_large_holds_up_no_other(
     writer.put("lake", document(2))
     assert writer.flush(10)
     assert producer.records[-1].key() == "q1"
+
+
+def test_a_changelog_that_stays_unwritten_has_an_age_and_warns_again(
+    writer: ChangelogWriter, producer: Producer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(changelog, "time", SimpleNamespace(monotonic=lambda: now, time_ns=time.time_ns))
+    assert writer.unwritten_s() == 0.0
+    producer.fails = True
+    for number, now in ((1, 1000.0), (2, 1010.0), (3, 1000.0 + changelog.REMIND_S)):  # noqa: B007
+        writer.put("lake", document(number))
+        wait_until(lambda: not writer._thread._waiting and not writer._thread._busy, "the failure")
+    assert writer.unwritten_s() == changelog.REMIND_S
+    assert caplog.text.count("the offset changelog log is not written") == 2
+    producer.fails = False
+    writer.put("lake", document(3))
+    wait_until(lambda: writer.unwritten_s() == 0.0, "the record")
 
 
 def test_a_waiting_document_is_not_replaced_by_an_older_one(writer: ChangelogWriter, producer: Producer) -> None:

@@ -55,6 +55,10 @@ class InternalTopicsAtWork:
         """Return for each internal topic whether it was lost (`TopicWatch.lost`)."""
         return self._watch.lost() if self._watch is not None else {}
 
+    def changelog_unwritten_s(self) -> float | None:
+        """Return how long the changelog lacks a document (`ChangelogWriter.unwritten_s`); None without a changelog."""
+        return self.changelog.unwritten_s() if self.changelog is not None else None
+
     def stop(self) -> None:
         """End all threads, without waiting for them."""
         if self._watch is not None:

@@ -34,6 +34,8 @@ DELIVERY_S = 30.0
 CLOSE_S = 5.0
 """How long the end of the application waits for the last record."""
 POLL_S = 0.2
+REMIND_S = 300.0
+"""Seconds between two warnings about a changelog that still cannot be written."""
 COMPRESSED = {"compression.type": "zstd"}
 """Unless the home's properties have another type. A document of many splits is smaller by half at least."""
 
@@ -101,7 +103,8 @@ class ChangelogWriter:
         self._written: dict[str, int] = {}
         self._producer: TopicProducer | None = None
         self._failing = False
-        self._too_large: frozenset[str] = frozenset()
+        self._unwritten: dict[str, float] = {}  # since when a query's newest document waits, by the monotonic clock
+        self._warned_at: dict[str, float] = {}
         self._thread = NewestValue("offset-changelog", self._write, self._drop_producer, _newest)
 
     def put(self, sink: str, *documents: OffsetDocument) -> None:
@@ -110,12 +113,19 @@ class ChangelogWriter:
         A document that is not newer than the one that was written last is skipped.
         """
         now_ms = time.time_ns() // 1_000_000
+        for document in documents:
+            if document.number > self._written.get(document.query, 0):
+                self._unwritten.setdefault(document.query, time.monotonic())
         self._thread.put(
             {
                 document.query: ChangelogRecord(self._application, sink, place, now_ms, document)
                 for place, document in enumerate(documents)
             }
         )
+
+    def unwritten_s(self) -> float:
+        """Return the age in seconds of the oldest document that should be in the changelog and is not; 0 if none."""
+        return max(0.0, time.monotonic() - min(self._unwritten.copy().values(), default=time.monotonic()))
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until each queued record was written or given up. Return False when the time runs out.
@@ -136,24 +146,28 @@ class ChangelogWriter:
             try:
                 self._deliver(record)
             except RecordTooLargeError as error:
-                if query not in self._too_large:
-                    log.warning(
-                        "the offsets of sink %s are not in the changelog; reading goes on: %s", record.sink, error
-                    )
-                self._too_large |= {query}
+                self._warn(query, f"the offsets of sink {record.sink} are not in the changelog", error)
             except Exception as error:
                 # The next call of `put`, even with the same documents, tries again.
-                if not self._failing:
-                    log.warning("the offset changelog %s is not written; reading goes on: %s", self._topic, error)
+                self._warn("", f"the offset changelog {self._topic} is not written", error)
                 self._failing = True
                 self._drop_producer()
                 return
             else:
                 self._written[query] = record.document.number
-                self._too_large -= {query}
+                self._unwritten.pop(query, None)
+                self._warned_at.pop(query, None)
                 if self._failing:
                     log.info("the offset changelog is written again")
+                    self._warned_at.pop("", None)
                 self._failing = False
+
+    def _warn(self, what: str, text: str, error: Exception) -> None:
+        """Log a failure that lasts, once every `REMIND_S`: nobody looks at the log when it begins."""
+        now = time.monotonic()
+        if now - self._warned_at.get(what, -REMIND_S) >= REMIND_S:
+            self._warned_at[what] = now
+            log.warning("%s; reading goes on, but `restore-offsets` would find older offsets: %s", text, error)
 
     def _deliver(self, record: ChangelogRecord) -> None:
         if self._producer is None:

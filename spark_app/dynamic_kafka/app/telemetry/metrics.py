@@ -87,6 +87,9 @@ METRICS: Mapping[str, MetricDefinition] = {
     "cluster_dead_letters": MetricDefinition(
         CLUSTER, "Refused records of the cluster that executors have written to the dead-letter topic.", counter=True
     ),
+    "cluster_dropped_records": MetricDefinition(
+        CLUSTER, "Malformed records of the cluster that `mode=dropmalformed` has left out.", counter=True
+    ),
     "cluster_ranges_read": MetricDefinition(
         (*CLUSTER, "reader"), "Ranges that executors have begun to read, by the reader: native or python.", counter=True
     ),
@@ -105,6 +108,9 @@ METRICS: Mapping[str, MetricDefinition] = {
     "restarts": MetricDefinition(SINK, "Restarts of the query within the process.", counter=True),
     "internal_topic_lost": MetricDefinition(
         ("topic",), "1 if the internal topic is missing or re-created, or was so when the application started."
+    ),
+    "changelog_unwritten_seconds": MetricDefinition(
+        (), "Age of the oldest offset document that the offset changelog should have and has not; 0 if it has all."
     ),
     "metadata_failures": MetricDefinition((), "Metadata lookups in a row that failed."),
     "metadata_rejected": MetricDefinition(
@@ -138,6 +144,8 @@ class AppCollector(Collector):
         named: returns the clusters that metadata names.
         unreachable: returns those of them that do not answer the lag prober, with the reason.
         lost_topics: returns for each internal topic whether it was lost.
+        changelog_unwritten_s: returns how long the changelog lacks a document (`ChangelogWriter.unwritten_s`); None
+            without a changelog.
         clients: returns the counts of the executors' consumers for a sink.
     """
 
@@ -151,12 +159,14 @@ class AppCollector(Collector):
         named: Callable[[], Collection[str]],
         unreachable: Callable[[], Mapping[str, str]],
         lost_topics: Callable[[], Mapping[str, bool]] = dict,
+        changelog_unwritten_s: Callable[[], float | None] = lambda: None,
         clients: Callable[[str], Mapping[str, ClientCounts]] = lambda _: {},
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._board, self._ends, self._discovery, self._reads, self._clock = board, ends, discovery, reads, clock
         self._named, self._unreachable = named, unreachable
         self._lost_topics, self._clients = lost_topics, clients
+        self._changelog_unwritten_s = changelog_unwritten_s
 
     def collect(self) -> Iterator[Metric]:
         families, ends, now = _MetricFamilies(), self._ends(), self._clock()
@@ -173,6 +183,7 @@ class AppCollector(Collector):
             _sink(families, status, known)
         for topic, lost in sorted(self._lost_topics().items()):
             families.add("internal_topic_lost", (topic,), lost)
+        families.add("changelog_unwritten_seconds", (), self._changelog_unwritten_s())
         discovery = self._discovery()
         families.add("metadata_failures", (), discovery.consecutive_failures)
         refused = discovery.rejected is not None or any(
@@ -251,6 +262,7 @@ def _client_counts(families: _MetricFamilies, status: SinkStatus, clients: Mappi
         families.add("cluster_client_throttled_seconds", labels, counts.throttled_ms / 1e3)
         families.add("cluster_client_connection_errors", labels, counts.errors)
         families.add("cluster_dead_letters", labels, counts.dead_letters)
+        families.add("cluster_dropped_records", labels, counts.dropped)
         for reader, ranges in (("native", counts.native), ("python", counts.python)):
             families.add("cluster_ranges_read", (*labels, reader), ranges)
 
