@@ -64,8 +64,8 @@ class PlanStatus:
         revision: hash (or counter) of the metadata in force.
         lineage: lineage of that counter; empty for a hash.
         rejected: why the newest metadata is not in force, None if it is.
-        incomplete_metadata: why the newest metadata may name more than those in force; empty if they are complete. What
-            was rejected counts only if it is newer.
+        incomplete_metadata: why the newest metadata may name more than those in force; empty if they are complete. A
+            rejected revision counts only if it is newer.
         waits_for: why the query goes on although all its splits have reached their stop records.
         rejected_token: the rejected revision, `<lineage>/<counter>`, if known.
         missing: ids of subscribed streams that metadata does not name.

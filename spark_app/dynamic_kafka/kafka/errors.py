@@ -98,7 +98,8 @@ class ConnectionProblem:
         if self.code in LOGIN:
             return "the cluster refuses the login"
         if self.code == KafkaError._SSL and _CERTIFICATE.search(self.text):
-            return "TLS fails, for example because the given authority did not sign the certificate"
+            # The client's text is the same for both.
+            return "TLS fails: the certificate is not of the given authority, or not for the name of the server"
         return None
 
     def __str__(self) -> str:

@@ -191,7 +191,7 @@ def _check_client_key(key: str, name: str) -> None:
 
 
 def _suggestion(lower: str) -> str:
-    near = nearest(lower, BY_KEY)
+    near = nearest(lower, [key for key, option in BY_KEY.items() if option not in FUTURE_OPTIONS])
     if near is not None:
         option = BY_KEY[near]
         name = next(key for key in (option.name, *option.aliases) if key.lower() == near)

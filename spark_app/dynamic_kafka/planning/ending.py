@@ -58,8 +58,8 @@ def awaited_before_the_end(
     """Return why a run that has read all its splits is not over, as they may not be all that it has to read.
 
     Once it is over, it is so for ever: no later metadata adds a split to it. So the newest metadata has to be in force
-    and to name each subscribed stream, each wanted cluster has to answer in this very plan, and to describe each topic
-    that it has, and no split with records to read may be parked: metadata may name it again.
+    and to name each subscribed stream. Each wanted cluster has to answer in this very plan, and to describe each topic
+    that it has. No split with records to read may be parked: metadata may name it again.
 
     Args:
         progress: progress with new splits opened.

@@ -294,7 +294,7 @@ def test_timestamps_of_either_kind(brokers: Brokers, topic: Topic) -> None:
     assert abs((rows[appended]["timestamp"] - before).total_seconds()) < 60
 
 
-def test_nanoseconds_as_milliseconds_fail_only_rows_with_timestamps(brokers: Brokers, topic: Topic) -> None:
+def test_nanoseconds_as_milliseconds_fail_only_shown_timestamps(brokers: Brokers, topic: Topic) -> None:
     name = brokers.a.create_topic(topic("far"), config={"message.timestamp.after.max.ms": str(2**63 - 1)})
     brokers.a.produce(name, ["near", Record(b"far", timestamp_ms=1_700_000_000_000_000_000)])
     given = static(document(east=at(brokers.a, name)))

@@ -158,7 +158,7 @@ def test_a_record_that_is_too_large_holds_up_no_other(
     assert producer.records[-1].key() == "q1"
 
 
-def test_a_changelog_that_stays_unwritten_has_an_age_and_warns_again(
+def test_an_unwritten_changelog_has_an_age_and_warns_again(
     writer: ChangelogWriter, producer: Producer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0

@@ -28,7 +28,7 @@ def test_the_end_drops_the_value_that_waits() -> None:
     assert done == [1]  # the end drops what waits
 
 
-def test_only_the_newest_waiting_value_is_worked_on_or_the_merged_one() -> None:
+def test_only_the_newest_or_the_merged_value_is_worked_on() -> None:
     done: list[int] = []
     begun, go_on = threading.Semaphore(0), threading.Event()
 

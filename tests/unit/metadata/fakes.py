@@ -60,6 +60,7 @@ class FakeService(KafkaMetadataService):
         self.closed = threading.Event()
         self.lookups = 0
         self.most_at_once = 0
+        self.threads: set[int] = set()
         self._inside = 0
         self._gate = threading.Event()
         self._gate.set()
@@ -100,6 +101,7 @@ class FakeService(KafkaMetadataService):
     def _enter(self) -> None:
         with self._condition:
             self.lookups += 1
+            self.threads.add(threading.get_ident())
             self._inside += 1
             self.most_at_once = max(self.most_at_once, self._inside)
             self._condition.notify_all()

@@ -198,6 +198,7 @@ def test_calls_to_the_service_are_serialised(discoveries: Discoveries) -> None:
 
     assert service.lookups >= 3, "a refresh is served by a lookup that began after it"
     assert service.most_at_once == 1
+    assert len(service.threads) == 1, "discovery's own thread makes every call"
 
 
 @pytest.mark.scenario(38)
