@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dynamic_kafka.errors import OptionError
+from dynamic_kafka.wording import did_you_mean
 
 _TOKEN = re.compile(r"""\s*([\w.$-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|((?:\$\{[^}]*\}|[^\s;"'])+))""")
 _HEAD = re.compile(r"\s*([\w.$]+)\s+(required|requisite|sufficient|optional)\b", re.IGNORECASE)
@@ -21,6 +22,13 @@ _END = re.compile(r"\s*;\s*")
 _PLAIN = "PlainLoginModule"
 _SCRAM = "ScramLoginModule"
 _OAUTH = "OAuthBearerLoginModule"
+_EXTENSION = "extension_"
+_ENTRIES = {
+    _PLAIN: ("username", "password"),
+    _SCRAM: ("username", "password"),
+    _OAUTH: ("clientId", "clientSecret", "scope"),
+}
+"""The entries of each log-in module that are translated."""
 SECRET_ENTRIES = frozenset(("password", "clientSecret"))
 """Entries of a JAAS text whose values are secrets."""
 
@@ -65,6 +73,7 @@ def log_in_properties(jaas: Jaas, mechanism: str | None, *, where: str) -> dict[
     Raises:
         OptionError: librdkafka has no equivalent of the module, or the module contradicts the mechanism.
     """
+    _refuse_unknown(jaas, where)
     if jaas.module in (_PLAIN, _SCRAM):
         fitting = ("PLAIN",) if jaas.module == _PLAIN else ("SCRAM-SHA-256", "SCRAM-SHA-512")
         # A mechanism that is an unresolved reference cannot be compared; the client checks it.
@@ -80,18 +89,41 @@ def log_in_properties(jaas: Jaas, mechanism: str | None, *, where: str) -> dict[
             "sasl.password": _entry(jaas, "password", where),
         }
     if jaas.module == _OAUTH and "clientId" in jaas.entries:
-        scope = jaas.entries.get("scope")
+        scope, extensions = jaas.entries.get("scope"), _extensions(jaas, where)
         return {
             "sasl.mechanism": mechanism or "OAUTHBEARER",
             "sasl.oauthbearer.method": "oidc",
             "sasl.oauthbearer.client.id": _entry(jaas, "clientId", where),
             "sasl.oauthbearer.client.secret": _entry(jaas, "clientSecret", where),
-        } | ({"sasl.oauthbearer.scope": scope} if scope is not None else {})
+            **({"sasl.oauthbearer.scope": scope} if scope is not None else {}),
+            **({"sasl.oauthbearer.extensions": extensions} if extensions else {}),
+        }
     raise OptionError(
         f"{where}: the log-in module {jaas.module} is Java's and has no equivalent here. PLAIN, SCRAM and"
         " OAUTHBEARER with a client secret are supported: set kafka.sasl.mechanism and librdkafka's kafka.sasl.*"
         " properties"
     )
+
+
+def _refuse_unknown(jaas: Jaas, where: str) -> None:
+    known = _ENTRIES.get(jaas.module)
+    if known is None:
+        return
+    for key in jaas.entries:
+        if key not in known and not (jaas.module == _OAUTH and key.startswith(_EXTENSION)):
+            raise OptionError(
+                f"{where}: the entry {key} of {jaas.module} has no equivalent here, and the log-in would go without it"
+                f"{did_you_mean(key, known)}; take it out, or set librdkafka's kafka.sasl.* properties"
+            )
+
+
+def _extensions(jaas: Jaas, where: str) -> str:
+    """Return the SASL extensions in librdkafka's form, `name=value,…`; empty without any."""
+    found = {key.removeprefix(_EXTENSION): text for key, text in jaas.entries.items() if key.startswith(_EXTENSION)}
+    for name, text in found.items():
+        if "," in text or not name.isalpha():
+            raise OptionError(f"{where}: {_EXTENSION}{name}: an extension has a name of letters, and no comma")
+    return ",".join(f"{name}={text}" for name, text in found.items())
 
 
 def _entry(jaas: Jaas, key: str, where: str) -> str:

@@ -215,6 +215,29 @@ def test_anchors_and_aliases_work() -> None:
     assert streams["a"].clusters == streams["b"].clusters
 
 
+def test_merge_keys_give_what_a_mapping_lacks() -> None:
+    merged = """\
+- streamId: orders
+  clusterMetadataList:
+    - &east {clusterId: east, bootstrapServers: "e:1", topics: [orders]}
+    - <<: *east
+      clusterId: west
+    - clusterId: north
+      <<: [{topics: [own], bootstrapServers: "n:1"}, *east]
+"""
+    plain = """\
+- streamId: orders
+  clusterMetadataList:
+    - {clusterId: east, bootstrapServers: "e:1", topics: [orders]}
+    - {clusterId: west, bootstrapServers: "e:1", topics: [orders]}
+    - {clusterId: north, bootstrapServers: "n:1", topics: [own]}
+"""
+    assert parse_document(merged, source="f").streams == parse_document(plain, source="f").streams
+    twice = merged.replace("      clusterId: west", "      <<: *east\n      clusterId: west")
+    with pytest.raises(MetadataInvalidError, match=r'f:5: .*"<<": duplicate key; keep one of them'):
+        parse_document(twice, source="f")
+
+
 names = st.text("abcdefghij-_.0123456789", min_size=1, max_size=12).filter(lambda each: each.strip("."))
 servers = st.lists(st.builds("{}:{}".format, st.sampled_from("abc"), st.integers(1, 65535)), min_size=1)
 client_properties: dict[str, st.SearchStrategy[Any]] = {

@@ -266,6 +266,8 @@ def test_a_duplicate_json_key_names_both_lines() -> None:
         ('{"streams": {"a": ', 2, "not valid YAML"),
         ("- !!python/object/apply:os.system [id]", 1, "a tag (!…) is not allowed"),
         ("- &a [*a]", 1, "an alias (*…) names nothing that was defined before it"),
+        ("- <<: 5", 1, "the value of << is a mapping, or a list of mappings"),
+        ("- a: 1\n  <<:\n    - {b: 1}\n    - c", 3, "the value of << is a mapping, or a list of mappings"),
         ("[" * 100_000, 1, "nested more than 32 levels deep"),
         ("? [a]\n: b", 1, "cannot be a key"),
     ],

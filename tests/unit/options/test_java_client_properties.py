@@ -106,6 +106,19 @@ def test_auto_offset_reset_points_to_starting_offsets() -> None:
                 "sasl.oauthbearer.scope": "r",
             },
         ),
+        (
+            {
+                "sasl.jaas.config": f'{OAUTH} required clientId="c" clientSecret="${{env:S}}"'
+                ' extension_logicalCluster="lkc-1" extension_identityPoolId="pool-1";',
+            },
+            {
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.oauthbearer.method": "oidc",
+                "sasl.oauthbearer.client.id": "c",
+                "sasl.oauthbearer.client.secret": "${env:S}",
+                "sasl.oauthbearer.extensions": "logicalCluster=lkc-1,identityPoolId=pool-1",
+            },
+        ),
     ],
 )
 def test_java_properties_become_librdkafkas(java: dict[str, str], native: dict[str, str]) -> None:
@@ -127,6 +140,22 @@ def test_java_properties_become_librdkafkas(java: dict[str, str], native: dict[s
             "does not fit sasl.mechanism=PLAIN",
         ),
         ({"sasl.jaas.config": f'{PLAIN} required username="u";'}, "has no password"),
+        (
+            {"sasl.jaas.config": f'{PLAIN} required username="u" password="p" user="v";'},
+            "the entry user of PlainLoginModule has no equivalent here",
+        ),
+        (
+            {"sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": f'{SCRAM} required username="u" tokenauth="true";'},
+            "the entry tokenauth of ScramLoginModule has no equivalent here",
+        ),
+        (
+            {"sasl.jaas.config": f'{OAUTH} required clientId="c" clientsecret="${{env:S}}";'},
+            "did you mean 'clientSecret'",
+        ),
+        (
+            {"sasl.jaas.config": f'{OAUTH} required clientId="c" clientSecret="${{env:S}}" extension_a="b,c";'},
+            "extension_a: an extension has a name of letters, and no comma",
+        ),
     ],
 )
 def test_a_property_without_equivalent_is_refused_with_a_remedy(java: dict[str, str], equivalent: str) -> None:

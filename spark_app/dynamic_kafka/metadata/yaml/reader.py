@@ -10,7 +10,8 @@ The YAML dialect of this project's files:
 - A text holds one document.
 - Scalars follow YAML 1.2: `yes`, `off`, `12:30` and `007` are strings, so no topic or client id changes its spelling.
 - Keys are strings, as written (`0:` and `"0":` are the same key). A key that occurs twice is an error.
-- Aliases work. Tags such as `!!python/object` are refused.
+- Aliases work, and so do the merge keys of YAML 1.1 (`<<: *defaults`): a mapping's own keys win.
+- Tags such as `!!python/object` are refused.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ MAX_DEPTH = 32
 MAX_VALUES = 5_000_000
 """Values after aliases are expanded. A few lines of nested aliases could otherwise stand for billions."""
 
+_MERGE = "<<"
 _STRING_TAG = "tag:yaml.org,2002:str"
 _TAG = "a tag (!…) is not allowed; write a plain value, and one that begins with ! in quotes"
 
@@ -79,6 +81,11 @@ class _Open:
     size: int = 1
     key: str | None = None
     key_line: int = 0
+    merged: Any = None
+    """The value of its merge key `<<`: a mapping, or a list of mappings."""
+    merge_line: int = 0
+    is_merge: bool = False
+    """Whether the present key is a merge key."""
 
     @property
     def awaits_key(self) -> bool:
@@ -144,10 +151,10 @@ class _Reader:
 
     def _key(self, top: _Open, event: Any, line: int) -> None:
         key = str(event.value)
-        if key in top.value:
-            self._found.problems.append(
-                Problem((*self._path(), key), f"duplicate key, first on line {top.lines[key]}; keep one of them", line)
-            )
+        top.is_merge = key == _MERGE and event.implicit[0] and event.tag is None
+        if key in top.value or (top.is_merge and top.merged is not None):
+            first = f", first on line {top.lines[key]}" if key in top.lines else ""
+            self._found.problems.append(Problem((*self._path(), key), f"duplicate key{first}; keep one of them", line))
         top.key, top.key_line = key, line
 
     def _open(self, opened: _Open, event: Any, line: int) -> None:
@@ -166,10 +173,23 @@ class _Reader:
 
     def _close(self) -> None:
         closed = self._stack.pop()
+        if closed.merged is not None:
+            self._merge(closed)
         if self._stack:
             self._stack[-1].size += closed.size
         if closed.anchor:
             self._anchors[closed.anchor] = (closed.value, closed.size)
+
+    def _merge(self, closed: _Open) -> None:
+        """Add the keys of the mappings that a merge key names: its own keys win, then those of the first mapping."""
+        merged = closed.merged if isinstance(closed.merged, list) else [closed.merged]
+        for mapping in merged:
+            if not isinstance(mapping, dict):
+                raise _RefusedError(f"the value of {_MERGE} is a mapping, or a list of mappings", closed.merge_line)
+            for key, value in mapping.items():
+                if key not in closed.value:
+                    closed.value[key] = value
+                    closed.lines[key] = self._found.lines[id(mapping)][key]
 
     def _alias(self, anchor: str | None, line: int) -> None:
         if anchor is None or anchor not in self._anchors:
@@ -192,6 +212,9 @@ class _Reader:
         if isinstance(top.value, list):
             top.value.append(value)
             top.lines.append(line)
+        elif top.is_merge:
+            top.merged, top.merge_line = value if value is not None else "", line
+            top.key, top.is_merge = None, False
         else:
             key = cast(str, top.key)
             # The first value of a duplicate key stays, so that its problems have the first line.
@@ -203,7 +226,9 @@ class _Reader:
     def _path(self) -> Path:
         steps: list[str | int] = []
         for opened in self._stack[:-1]:
-            steps.append(len(opened.value) - 1 if isinstance(opened.value, list) else next(reversed(opened.value)))
+            steps.append(
+                len(opened.value) - 1 if isinstance(opened.value, list) else next(reversed(opened.value), _MERGE)
+            )
         return tuple(steps)
 
 
