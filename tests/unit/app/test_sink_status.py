@@ -50,6 +50,22 @@ def test_a_batch_is_counted_by_its_event_only() -> None:
     assert board.sinks()["lake"].records == {OLD: 5}
 
 
+def test_a_late_event_takes_nothing_back() -> None:
+    # Given a query whose end has shown its last batch before the event of the one before arrives
+    board = StatusBoard(["lake"])
+    last, late = noted(document(3, 9)), noted(document(2, 4))
+    last["sources"][1]["startOffset"] = encode(document(2, 4))
+    late["sources"][1]["startOffset"] = encode(document(1, 1))
+    board.progress("lake", {"batchId": 1, **last}, 1.0)
+    board.update("lake", state="finished")
+
+    # Then its records count, and the log has its number
+    status = board.progress("lake", {"batchId": 0, "numInputRows": 3, **late}, 2.0)
+    assert status is not None and (status.batch, status.rows) == (0, 3)
+    shown = board.sinks()["lake"]
+    assert (shown.document.number, shown.batch, shown.records) == (3, 1, {OLD: 8})
+
+
 def test_a_query_that_has_never_had_a_batch_is_nowhere() -> None:
     board = StatusBoard(["lake"])
     board.idle("lake", noted(None))

@@ -18,7 +18,7 @@ TIMED_OUT = KafkaException(KafkaError(KafkaError._TIMED_OUT, "timed out"))
 MALFORMED = {"security.protocol": "SSL", "ssl.ca.pem": "malformed"}
 
 
-@pytest.mark.parametrize(("problem", "text"), [(LOGIN, "refuses the login"), (SIGNED, "did not sign the certificate")])
+@pytest.mark.parametrize(("problem", "text"), [(LOGIN, "refuses the login"), (SIGNED, "not of the given authority")])
 def test_a_time_out_after_a_refusal_is_a_refusal(problem: ConnectionProblem, text: str) -> None:
     error = translate("east", "list offsets", TIMED_OUT, problem)
     assert type(error) is ClusterRefusedError

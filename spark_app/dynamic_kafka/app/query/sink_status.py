@@ -153,6 +153,8 @@ class StatusBoard:
     def progress(self, name: str, event: Mapping[str, Any], now: float) -> SinkStatus | None:
         """Take over a progress event, as Spark's JSON, and return the new status.
 
+        An event that is late, since the query's end has shown a newer batch already, only adds what was read.
+
         Returns:
             None if the event has no source of ours.
         """
@@ -161,10 +163,11 @@ class StatusBoard:
             return None
         before = self.sinks()[name]
         documents = document, *others = [decode(each["endOffset"]) for each in sources]
-        active = {split for each in documents for split in each.splits()}
+        seen = {each.query: each.number for each in before.documents}
+        is_late = any(reached.number < seen.get(reached.query, 0) for reached in documents)
+        active = {split for each in (before.documents if is_late else documents) for split in each.splits()}
         records = {split: before.records.get(split, 0) for split in active}
         advanced = {split: before.advanced_at.get(split, now) for split in active}
-        seen = {each.query: each.number for each in before.documents}
         for source, reached in zip(sources, documents, strict=True):
             # While there is no new batch, Spark's events repeat the last one.
             if reached.number == seen.get(reached.query):
@@ -173,19 +176,25 @@ class StatusBoard:
             start = source.get("startOffset")
             begun = decode(start) if isinstance(start, Mapping) else OffsetDocument()
             for part in ranges_between(begun, reached):
-                records[part.split] += part.size
-                advanced[part.split] = now
+                if part.split in active:
+                    records[part.split] += part.size
+                    advanced[part.split] = now
+        of_batch: dict[str, Any] = {
+            "summaries": planner_reports(event),
+            "batch": int(event["batchId"]),
+            "rows": int(event.get("numInputRows", 0)),
+            "rows_per_second": float(event.get("processedRowsPerSecond", 0.0)),
+            "batch_ms": int(event.get("durationMs", {}).get("triggerExecution", 0)),
+        }
+        if is_late:
+            return replace(self.update(name, records=records, advanced_at=advanced), **of_batch)
         return self.update(
             name,
             document=document,
             others=tuple(others),
-            summaries=planner_reports(event),
-            batch=int(event["batchId"]),
-            rows=int(event.get("numInputRows", 0)),
-            rows_per_second=float(event.get("processedRowsPerSecond", 0.0)),
-            batch_ms=int(event.get("durationMs", {}).get("triggerExecution", 0)),
             records=records,
             advanced_at=advanced,
+            **of_batch,
             # The event of the last batch may arrive after its query has ended.
             state=before.state if before.state in ENDED else "running",
         )
