@@ -33,7 +33,7 @@ from dynamic_kafka.planning.identity import identity_choices, saved_identity
 from dynamic_kafka.planning.observation import Observation
 from dynamic_kafka.planning.plan import check_chain, ranges_between
 from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.planning.questions import AbsentTopicsQuestion, Topics
+from dynamic_kafka.planning.questions import AbsentTopicsQuestion
 from dynamic_kafka.planning.renames import carry_over, current_ids
 from dynamic_kafka.planning.splits import SplitRange
 from dynamic_kafka.wording import first_few
@@ -207,15 +207,13 @@ class Replays:
         """
         reasons: dict[str, Reason] = {}
         left_out, removed, current = [], set(), current_ids(end, observation)
-        unsettled: Topics | None = None
-        for part in ranges:
-            cluster = current.get(part.split.cluster)
-            reason = self._unreadable(part, cluster, end, observation)
-            if reason is None and cluster is not None:
-                if unsettled is None:  # after the checks of identity, which come first
-                    unsettled = self._changed.unsettled(ranges, current, end, observation)
-                if (cluster, part.split.topic) not in unsettled:
-                    reason = self._changed_topic(part, cluster, end, observation)
+        unreadable = [self._unreadable(part, current.get(part.split.cluster), end, observation) for part in ranges]
+        readable = [part for part, reason in zip(ranges, unreadable, strict=True) if reason is None]
+        unsettled = self._changed.unsettled(readable, current, end, observation)
+        for part, why in zip(ranges, unreadable, strict=True):
+            cluster, reason = current.get(part.split.cluster), why
+            if reason is None and cluster is not None and (cluster, part.split.topic) not in unsettled:
+                reason = self._changed_topic(part, cluster, end, observation)
             if reason is None:
                 continue
             left_out.append(part)

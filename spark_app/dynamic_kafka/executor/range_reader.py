@@ -143,7 +143,7 @@ class _RangeReader:
         part, connection = self.task.part, self.cached.connection
         self.assign(self.position, part.epoch)
         rows = size = 0
-        while self.position < part.end:
+        while self.position < self.task.part.end:  # an accepted loss may have cut it
             before = self.position
             rows, size = self.fetch(MAX_ROWS - rows, MAX_BYTES - size)
             if self.position > before or self.client_advanced():

@@ -16,6 +16,8 @@ from dynamic_kafka.errors import ClusterUnreachableError
 from dynamic_kafka.kafka.admin import CONFIRMING_BROKERS, ClusterAdmin
 from dynamic_kafka.wording import first_few
 
+SAME_BROKER = 3
+"""Requests after the first that name the same broker as the controller, if no other one may be asked."""
 SMALL_REQUESTS = 12
 """The most requests that look for a broker that was not asked yet."""
 
@@ -37,12 +39,14 @@ def disputed_ids(admin: ClusterAdmin, ids: Mapping[str, str]) -> frozenset[str]:
     asker = _Asker(admin.cluster, admin.config, read_committed=False, deadline_s=admin.deadline_s)
     deadline = time.monotonic() + admin.deadline_s
     asked: set[int] = set()
+    named_again, brokers = 0, 1
     answers: list[Mapping[str, str | None]] = []
     try:
         for _ in range(SMALL_REQUESTS):
             # A broker that hangs must leave time for another one.
             asker.deadline_s = max(0.1, (deadline - time.monotonic()) / 2)
             broker, brokers = asker.next_broker(min(ids))
+            named_again += broker in asked
             if broker not in asked:
                 asked.add(broker)
                 try:
@@ -52,16 +56,15 @@ def disputed_ids(admin: ClusterAdmin, ids: Mapping[str, str]) -> frozenset[str]:
                         "broker %s of cluster %s does not describe its topics: %s", broker, admin.cluster, error
                     )
             if len(asked) >= min(brokers, 1 + CONFIRMING_BROKERS) or time.monotonic() > deadline:
-                enough = min(brokers, 2)
                 break
-        else:
-            enough = len(asked)  # with ZooKeeper, the controller alone
     finally:
         asker.close_in_background()
     if not answers:
         text = f"one broker gives the topics {first_few(sorted(ids), 5)} another id, and no other one answers"
         raise ClusterUnreachableError(admin.cluster, text)
-    if len(answers) < enough:
+    # With ZooKeeper, the controller is named each time, and has no old metadata.
+    is_controller = len(asked) == 1 and named_again >= SAME_BROKER
+    if len(answers) < min(brokers, 2) and not is_controller:
         return frozenset(ids)
     return frozenset(name for name, expected in ids.items() if any(each.get(name) != expected for each in answers))
 

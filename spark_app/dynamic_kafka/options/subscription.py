@@ -22,7 +22,8 @@ _RECORD_CLASSES = ("recordEvaluator", "recordDeserializer")
 _SPARK_OPTIONS = ("subscribe", "subscribePattern", "assign")
 _SERVERS = "kafka.bootstrap.servers"
 
-_JAVA_CLASS = re.compile(r"(?:[^\\[]|\\.)*?\[\^?\]?(?:[^\\\]\[&]|\\.|&(?!&))*(?P<set>\[|&&)", re.DOTALL)
+_CLASS = r"\[\^?\]?(?:[^\\\]\[&]|\\.|&(?!&))*"
+_JAVA_CLASS = re.compile(rf"(?:[^\\\[]|\\.|{_CLASS}\])*{_CLASS}(?P<set>\[|&&)", re.DOTALL)
 """A class of characters with a set in it, such as `[a-z&&[^t]]`, which Python reads in another way than Java."""
 
 
@@ -153,7 +154,7 @@ def _subscribe(given: GivenOptions, choice: str) -> Subscribe:
 
 
 def _pattern(text: str, where: str) -> str:
-    if nested := _JAVA_CLASS.search(text):
+    if nested := _JAVA_CLASS.match(text):
         raise OptionError(
             f"{where} is '{text}': {nested['set']!r} in {nested[0]!r} is a set of characters for Java, and plain"
             " characters for Python: write the class without it, or with a backslash before each of its characters"

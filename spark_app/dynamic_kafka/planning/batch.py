@@ -107,7 +107,7 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
     if (given.options.record_evaluator is not None or has_stop_records(ready)) and has_read_all(ready):
         # A broker with old metadata lacks a topic that is new. The query would end for ever without it.
         confirmed = yield from confirm_absences(progress, wanted, answers, every=True)
-        waits_for = awaited_before_the_end(ready, wanted, confirmed, given.incomplete_metadata, given.now_ms)
+        waits_for = awaited_before_the_end(given, ready, wanted, confirmed)
         ready = replace(ready, over=not waits_for)
     return Planned(
         plan=advance(logged, ready, observed=answers, limits=given.limits, query=given.new_query_id, state=given.state),

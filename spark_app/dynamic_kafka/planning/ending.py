@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.planning.dataloss import is_recreated
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
+from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.wording import first_few
@@ -49,11 +50,10 @@ def has_read_all(progress: OffsetDocument) -> bool:
 
 
 def awaited_before_the_end(
+    given: PlanInput,
     progress: OffsetDocument,
     wanted: Mapping[str, SubscribedCluster],
     answers: Mapping[str, ClusterObservation],
-    incomplete_metadata: str,
-    now_ms: int,
 ) -> str:
     """Return why a run that has read all its splits is not over, as they may not be all that it has to read.
 
@@ -63,11 +63,10 @@ def awaited_before_the_end(
 
     Args:
         progress: progress with new splits opened.
-        incomplete_metadata: as in `PlanInput`.
-        now_ms: wall-clock time, milliseconds since the epoch.
+        wanted, answers: with absences confirmed.
     """
-    if incomplete_metadata:
-        return incomplete_metadata
+    if given.incomplete_metadata:
+        return given.incomplete_metadata
     silent = sorted(cluster for cluster, want in wanted.items() if want.topics and cluster not in answers)
     if silent:
         return f"no answer from {first_few(silent)}"
@@ -83,13 +82,13 @@ def awaited_before_the_end(
         f"{cluster}/{name}"
         for cluster, kept in sorted(progress.parked.items())
         for name, topic in sorted(kept.topics.items())
-        if now_ms < topic.until_ms and not topic.finished
+        if given.now_ms < topic.until_ms and not topic.finished
     ]
-    if not parked:
+    if not parked or given.options.removed_cluster_retention_ms <= 0:
         return ""
     return (
-        f"{first_few(parked)} was parked before its stop records were reached; name it in the metadata again, or give"
-        " it up: start the query once with removedClusterRetention=0"
+        f"{first_few(parked)} is parked, since metadata do not name it or its cluster does not have it, and has not"
+        " reached its stop records; bring it back, or give it up: start the query once with removedClusterRetention=0"
     )
 
 

@@ -236,6 +236,10 @@ def test_an_accepted_cut_below_the_planned_end_ends_the_range(brokers: Brokers, 
     transaction.commit()
     assert offsets_read(patient, 0, 40, -1) == list(range(8))
 
+    # And so it is if the log was cut at both ends
+    brokers.a.delete_records(orders, 0, 5)
+    assert offsets_read(patient, 0, 40, -1) == [5, 6, 7]
+
 
 # -- topics that are gone ----------------------------------------------------------------------------------------------
 

@@ -142,6 +142,7 @@ class ChangelogWriter:
         # One by one: the brokers refuse a batch as a whole, so a record that is too large would take others with it.
         for query, record in records.items():
             if self._written.get(query, 0) >= record.document.number:
+                self._unwritten.pop(query, None)
                 continue
             try:
                 self._deliver(record)

@@ -97,7 +97,7 @@ class ValueDecoding:
         texts = batch.column(at)
         values, malformed = self.decoder.decode(texts)
         if untimed:
-            malformed = pc.or_(malformed, pa.array([at in set(untimed) for at in range(len(rows))]))
+            malformed = pc.or_(malformed, batch.column("timestamp").is_null())
         values = self._with_corrupt(values, malformed, texts)
         batch = batch.set_column(at, pa.field("value", values.type), values)
         refused = [] if self.mode == "permissive" else pc.indices_nonzero(malformed).to_pylist()
