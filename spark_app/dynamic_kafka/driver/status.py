@@ -26,7 +26,7 @@ from dynamic_kafka.wording import first_few
 log = logging.getLogger("dynamic_kafka")
 
 REMIND_S = 300.0
-"""Seconds between two log lines about a cluster that stays stalled."""
+"""Seconds between two log lines about a condition that lasts, such as a cluster that stays stalled."""
 NO_ANSWER_YET = "has not answered yet"
 """The cause of a cluster that is silent, and has not failed yet. The log has the failure, too, when it comes."""
 NOT_ACTIVE = "it is no longer active, as the metadata service says"

@@ -20,6 +20,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from dynamic_kafka.app.internal_topics.home import Home
+from dynamic_kafka.driver.status import REMIND_S
 from dynamic_kafka.errors import ClusterUnreachableError, RecordTooLargeError
 from dynamic_kafka.kafka.background import drop_in_background, quiet_logger
 from dynamic_kafka.kafka.config import consumer_config
@@ -34,8 +35,6 @@ DELIVERY_S = 30.0
 CLOSE_S = 5.0
 """How long the end of the application waits for the last record."""
 POLL_S = 0.2
-REMIND_S = 300.0
-"""Seconds between two warnings about a changelog that still cannot be written."""
 COMPRESSED = {"compression.type": "zstd"}
 """Unless the home's properties have another type. A document of many splits is smaller by half at least."""
 

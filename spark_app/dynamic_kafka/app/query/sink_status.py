@@ -163,9 +163,10 @@ class StatusBoard:
             return None
         before = self.sinks()[name]
         documents = document, *others = [decode(each["endOffset"]) for each in sources]
-        seen = {each.query: each.number for each in before.documents}
+        seen = {shown.query: shown.number for shown in before.documents}
         is_late = any(reached.number < seen.get(reached.query, 0) for reached in documents)
-        active = {split for each in (before.documents if is_late else documents) for split in each.splits()}
+        newest = before.documents if is_late else documents
+        active = {split for progress in newest for split in progress.splits()}
         records = {split: before.records.get(split, 0) for split in active}
         advanced = {split: before.advanced_at.get(split, now) for split in active}
         for source, reached in zip(sources, documents, strict=True):
