@@ -22,7 +22,8 @@ _RECORD_CLASSES = ("recordEvaluator", "recordDeserializer")
 _SPARK_OPTIONS = ("subscribe", "subscribePattern", "assign")
 _SERVERS = "kafka.bootstrap.servers"
 
-_CLASS = r"\[\^?\]?(?:[^\\\]\[&]|\\.|&(?!&))*"
+# Possessive quantifiers: there is one way to read a class. With several ways, many classes would take exponential time.
+_CLASS = r"\[\^?+\]?+(?:[^\\\]\[&]|\\.|&(?!&))*+"
 _JAVA_CLASS = re.compile(rf"(?:[^\\\[]|\\.|{_CLASS}\])*{_CLASS}(?P<set>\[|&&)", re.DOTALL)
 """A class of characters with a set in it, such as `[a-z&&[^t]]`, which Python reads in another way than Java."""
 

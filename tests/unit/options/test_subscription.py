@@ -7,6 +7,8 @@ import pytest
 from dynamic_kafka.options import CustomSubscriber, SingleCluster, StreamIds, StreamPattern
 from tests.unit.options.parsing import FROM_FILE, SINGLE, parse, refusal
 
+MANY_CLASSES = r"[^a][]a][^]a][a&b][\[x]" * 30
+
 
 @pytest.mark.parametrize(
     ("given", "expected"),
@@ -14,6 +16,7 @@ from tests.unit.options.parsing import FROM_FILE, SINGLE, parse, refusal
         ({"streamIds": " a; b;a "}, StreamIds(("a", "b"))),
         ({"stream-ids": "a"}, StreamIds(("a",))),
         ({"streamPattern": "orders-.*"}, StreamPattern("orders-.*")),
+        ({"streamPattern": MANY_CLASSES}, StreamPattern(MANY_CLASSES)),
         ({"streamSubscriber": "acme.streams:Ours"}, CustomSubscriber("acme.streams:Ours")),
     ],
 )
