@@ -61,7 +61,7 @@ class ChangedTopics:
         Raises:
             ClusterError: it is unknown whether a topic is missing, or another one.
         """
-        missing, doubtful = set[tuple[str, str]](), dict[tuple[str, str], str]()
+        missing, asked, doubtful = set[tuple[str, str]](), set[tuple[str, str]](), dict[tuple[str, str], str]()
         for saved, topic in sorted({(part.split.cluster, part.split.topic) for part in ranges}):
             cluster, planned = current.get(saved), end.topic(saved, topic)
             if cluster is None or planned is None or cluster not in seen.answers:
@@ -69,11 +69,11 @@ class ChangedTopics:
             pin, found = self._ids(cluster, topic, seen)
             if found == "":
                 missing.add((cluster, topic))
+                if pin is not None or self._options.topic_integrity_check:
+                    asked.add((cluster, topic))
             elif found is not None and found != (pin or planned.topic_id or found):
                 doubtful[cluster, topic] = found
-        checked = self._options.topic_integrity_check
-        asked = frozenset(key for key in missing if checked or self._ids(*key, seen)[0] is not None)
-        absent = self._ask(AbsentTopicsQuestion(asked), seen) if asked else frozenset()
+        absent = self._ask(AbsentTopicsQuestion(frozenset(asked)), seen) if asked else frozenset()
         disputed = self._ask(DisputedIdsQuestion(doubtful), seen) if doubtful else frozenset()
         return frozenset(missing - absent) | disputed
 

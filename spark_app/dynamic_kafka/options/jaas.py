@@ -119,11 +119,13 @@ def _refuse_unknown(jaas: Jaas, where: str) -> None:
 
 def _extensions(jaas: Jaas, where: str) -> str:
     """Return the SASL extensions in librdkafka's form, `name=value,…`; empty without any."""
-    found = {key.removeprefix(_EXTENSION): text for key, text in jaas.entries.items() if key.startswith(_EXTENSION)}
-    for name, text in found.items():
+    extensions = {
+        key.removeprefix(_EXTENSION): text for key, text in jaas.entries.items() if key.startswith(_EXTENSION)
+    }
+    for name, text in extensions.items():
         if "," in text or not name.isalpha():
             raise OptionError(f"{where}: {_EXTENSION}{name}: an extension has a name of letters, and no comma")
-    return ",".join(f"{name}={text}" for name, text in found.items())
+    return ",".join(f"{name}={text}" for name, text in extensions.items())
 
 
 def _entry(jaas: Jaas, key: str, where: str) -> str:

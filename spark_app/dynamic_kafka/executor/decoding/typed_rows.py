@@ -112,12 +112,13 @@ class ValueDecoding:
 
     def error(self, rows: Rows, at: int, split: Split) -> RecordDecodingError:
         """Return the error about a malformed record."""
-        if not self._cause_in_value(rows, at):
+        cause = self._cause_in_value(rows, at)
+        if not cause:
             return RecordDecodingError(
                 f"{time_error(rows, at, split)}. Or set mode to deadletter, permissive or dropmalformed"
             )
         return RecordDecodingError(
-            f"the value of the record at offset {rows.offset(at)} of {split} is malformed: {self.cause(rows, at)}. The"
+            f"the value of the record at offset {rows.offset(at)} of {split} is malformed: {cause}. The"
             " batch is not committed: correct value.schema, or set mode to deadletter, permissive or dropmalformed"
         )
 
