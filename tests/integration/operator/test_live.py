@@ -230,6 +230,7 @@ def test_a_drain_survives_delete_and_apply_of_the_application(stage: Stage, driv
 
 
 @DEEP
+@pytest.mark.parametrize("operator", [["--confirm-live", "60s"]], indirect=True)
 def test_a_new_driver_gets_time_to_report_before_a_restart(
     stage: Stage, driver: Json, operator: OperatorProcess
 ) -> None:
@@ -243,7 +244,8 @@ def test_a_new_driver_gets_time_to_report_before_a_restart(
     stage.application()
     pod = stage.driver_runs(after=driver["metadata"]["uid"])
     operator.start()
-    stage.wait_condition("Reporting", "NoReport")
+    stage.wait_condition("Reporting", "AwaitsReport")
+    stage.wait_condition("RolledOut", "Waiting")
     stage.report(pod)
     stage.wait_condition("RolledOut", "Confirmed")
     stage.reports_until(pod, {"west/orders": "Active"}, draining=[DRAINED])
