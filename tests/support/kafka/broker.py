@@ -41,11 +41,14 @@ _SETTINGS: Mapping[str, str] = {
     # Retention is looked at from the start, and not after half a minute; how often is up to a test's
     # overrides.
     "log.initial.task.delay.ms": "500",
-    # After kill -9 the controller takes the broker back only when its former session has ended (9 s by
-    # default).
-    "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
 }
+_SESSION_MS, _SESSION_AFTER_RESTART_MS = 600_000, 3_000
+"""How long the controller waits for heartbeats. After a pause it may look for them before the broker sends one. Once
+the time is over, no partition has a leader for up to a second.
+
+After kill -9 it takes a broker back only when its former session has ended.
+"""
 
 _LOGGING = """\
 <Configuration status="ERROR">
@@ -79,7 +82,7 @@ class Broker(Process):
         self.folder = folder
         self.kafka_id = random_id()
         self._data = folder / "data"
-        self._settings = {**_SETTINGS, "log.dirs": str(self._data), **settings}
+        self._settings = {"log.dirs": str(self._data), **settings}
 
     def start(self, *, dump_classes: Path | None = None) -> None:
         """Start on the data there is, or format new. Returns at once. Does nothing when it runs.
@@ -89,8 +92,10 @@ class Broker(Process):
         if self.running:
             return
         kafka = distribution()
-        self._format(kafka.bootstrap_checkpoint)
-        properties = self._write("server.properties", "".join(f"{k}={v}\n" for k, v in self._settings.items()))
+        is_new = self._format(kafka.bootstrap_checkpoint)
+        session = {"broker.session.timeout.ms": str(_SESSION_MS if is_new else _SESSION_AFTER_RESTART_MS)}
+        settings = {**_SETTINGS, **session, **self._settings}
+        properties = self._write("server.properties", "".join(f"{k}={v}\n" for k, v in settings.items()))
         logging = self._write("log4j2.xml", _LOGGING.format(file=self.folder / "server.log"))
         options = [f"-Xmx{_HEAP}", f"-Dlog4j2.configurationFile={logging}"]
         options.append(f"-Djava.io.tmpdir={self.folder}")
@@ -110,14 +115,18 @@ class Broker(Process):
         """Return the last lines of the broker's logs, for messages."""
         return last_lines(self.log, self.folder / "server.log")
 
-    def _format(self, bootstrap_checkpoint: Path) -> None:
-        """Do the work of `kafka-storage format` without its JVM: mark the folder, add the feature levels."""
+    def _format(self, bootstrap_checkpoint: Path) -> bool:
+        """Do the work of `kafka-storage format` without its JVM: mark the folder, add the feature levels.
+
+        Return whether there were no data yet.
+        """
         marker = self._data / "meta.properties"
         if marker.exists():
-            return
+            return False
         self._data.mkdir(parents=True, exist_ok=True)
         shutil.copy(bootstrap_checkpoint, self._data)
         marker.write_text(f"version=1\ncluster.id={self.kafka_id}\nnode.id=1\ndirectory.id={random_id()}\n")
+        return True
 
     def _write(self, name: str, content: str) -> Path:
         path = self.folder / name
