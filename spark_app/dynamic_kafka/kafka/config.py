@@ -223,9 +223,11 @@ def admin_config(cluster: str, properties: Mapping[str, str]) -> dict[str, str]:
 def producer_config(cluster: str, properties: Mapping[str, str]) -> dict[str, str]:
     """Return the configuration of a producer for the application's own topics, which it must not create by itself.
 
-    The brokers decide how large a record may be.
+    The brokers decide how large a record may be. Records are compressed unless the properties say otherwise: a record
+    of a compressed topic would exceed the brokers' limit, and an offset document of many splits is half as large.
     """
-    return {"message.max.bytes": "1000000000", **admin_config(cluster, properties), "enable.idempotence": "true"}
+    ours = {"message.max.bytes": "1000000000", "compression.type": "zstd"}
+    return {**ours, **admin_config(cluster, properties), "enable.idempotence": "true"}
 
 
 def config_digest(config: Mapping[str, object]) -> str:

@@ -70,6 +70,10 @@ _BROKEN_OFF = re.compile(r"transport failure|disconnected|timed out|reset by pee
 _CERTIFICATE = re.compile(r"certificate|alert|unknown ca|wrong version number", re.IGNORECASE)
 _VALUE = re.compile(r'value "[^"]*"')
 _MECHANISM = "set sasl.mechanism: the default is Kerberos (GSSAPI), which this client does not support"
+_UNPACKED = (
+    "the batch is damaged, or larger unpacked than the client's receive.message.max.bytes (100000000 by default): raise"
+    " it with the option kafka.receive.message.max.bytes, or in the properties of the cluster"
+)
 _MISSING_RIGHTS = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: (
         "the user may not describe or read the topic, whose offsets stay saved: give the user READ on the topic"
@@ -160,6 +164,8 @@ def translate(
     remedy = _MISSING_RIGHTS.get(error.code()) if error is not None else None
     if remedy is not None:
         return ClusterError(cluster, f"could not {action}: {reason}: {remedy} (docs/rights.md)")
+    if error is not None and error.code() == KafkaError._BAD_COMPRESSION:
+        because = f": {_UNPACKED}"
     unknown = error is not None and error.code() in UNKNOWN
     kind = ClusterUnreachableError if unreachable else UnknownTopicError if unknown else ClusterError
     return kind(cluster, f"could not {action}: {reason}{because}")

@@ -94,7 +94,8 @@ def find_data_loss(
     Returns:
         One loss for each split whose next offset expired (retention), lies past the end (truncation) or belongs to a
         topic that was re-created since, and for each split whose partition is gone. Topics and clusters without an
-        answer are left alone.
+        answer are left alone, and so are finished splits, unless a start past the log's end, and so past the stop, made
+        them so.
     """
     found: list[DataLoss] = []
     for cluster, answer in sorted(observed.items()):
@@ -136,7 +137,8 @@ def find_data_loss(
                     if recreated
                     else _judge(following, earliest.get(partition), latest.get(partition), kept_to)
                 )
-                if loss is not None and not reading.finished(partition) and partition not in ended:
+                is_done = reading.finished(partition) and following <= reading.stops.get(partition, following)
+                if loss is not None and not is_done and partition not in ended:
                     found.append(
                         DataLoss(
                             split,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from dynamic_kafka.errors import DeadLetterError, IdentityError, MissingInternalTopicError, RecordEvaluationError
 from dynamic_kafka.executor import range_reader
@@ -24,6 +26,7 @@ pytestmark = pytest.mark.both_readers
 
 MODULE = "tests.integration.source.evaluators"
 COMPACTED = {"cleanup.policy": "compact"}
+PACKED = {"compression.type": "zstd", "message.max.bytes": "10000000"}
 
 
 @pytest.fixture
@@ -147,7 +150,7 @@ def test_the_batch_fails_where_the_topic_takes_no_such_record(
     small = brokers.c.create_topic(topic("small"), config={**COMPACTED, "max.message.bytes": "2000"})
     run.configure(deadLetters=json.dumps({"topic": small, "bootstrapServers": brokers.c.bootstrap}))
     wanted = produce("a", brokers.a, orders, 3)
-    produce_bad("a", brokers.a, orders, "bad-1" + "x" * 5000)
+    produce_bad("a", brokers.a, orders, "bad-1" + random.Random(1).randbytes(2500).hex())
     text = run.until_fails(DeadLetterError)
     assert f"'{small}' on internal-topics, so the batch is not committed: could not write" in text
     assert "CLUSTER_" not in text
@@ -156,16 +159,18 @@ def test_the_batch_fails_where_the_topic_takes_no_such_record(
     # Given the mode without dead letters, the batch fails, too
     run.restart(mode="failfast", recordEvaluator=f"{MODULE}:is_end_of_text")
     assert "or set mode=deadletter, and start again" in run.until_fails(RecordEvaluationError)
-    # Given a topic that takes it, nothing is lost
-    large = brokers.c.create_topic(topic("large"), config={**COMPACTED, "max.message.bytes": "3000000"})
+    # Given a topic with the limit of the source's, nothing is lost, nor is a record that only compression fits there
+    large = brokers.c.create_topic(topic("large"), config=COMPACTED)
     letters = produce_bad("a", brokers.a, orders, "bad-2")
-    brokers.a.produce(orders, ["bad-3" + "y" * 900_000])
+    producer = Producer({"bootstrap.servers": brokers.a.bootstrap} | PACKED)
+    producer.produce(orders, b"bad-3" + b"y" * 5_000_000)
+    assert producer.flush(30) == 0
     home = json.dumps({"topic": large, "bootstrapServers": brokers.c.bootstrap})
     run.restart(mode="deadletter", recordEvaluator=None, deadLetters=home)
     run.until_rows(wanted)
     found = dead_letters(brokers.c, large)
     assert letters < set(found)
-    assert sorted(len(each.value) for each in found) == [5, 5005, 900_005]
+    assert sorted(len(letter.value) for letter in found) == [5, 5005, 5_000_005]
 
 
 @DEEP

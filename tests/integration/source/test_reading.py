@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from dynamic_kafka.errors import OptionError
+from dynamic_kafka.errors import ClusterError, OptionError
 from dynamic_kafka.executor import native_connection
 from dynamic_kafka.executor.consumer_cache import CONSUMERS
 from tests.integration.source.simulated_spark import (
@@ -302,6 +302,20 @@ def test_nanoseconds_as_milliseconds_fail_only_shown_timestamps(brokers: Brokers
     with pytest.raises(OptionError, match=f"the record at offset 1 of east/{name}.*take 'timestamp' out of"):
         read_batch(given)
     assert [row["value"] for row in read_batch(given | {"columns": "value"})] == [b"near", b"far"]
+
+
+def test_a_batch_too_large_unpacked_names_the_limit(brokers: Brokers, topic: Topic) -> None:
+    name = brokers.a.create_topic(topic("packed"))
+    large = {"compression.type": "zstd", "message.max.bytes": "10000000"}
+    producer = Producer({"bootstrap.servers": brokers.a.bootstrap} | large)
+    producer.produce(name, b"x" * 8_000_000)
+    assert producer.flush(30) == 0
+    given = static(document(east=at(brokers.a, name)))
+    limits = {"kafka.receive.message.max.bytes": "2000000", "kafka.fetch.max.bytes": "1000000"}
+
+    with pytest.raises(ClusterError, match=r"larger unpacked than the client's receive\.message\.max\.bytes"):
+        read_batch(given | limits)
+    assert [len(row["value"]) for row in read_batch(given)] == [8_000_000]
 
 
 def test_each_row_has_its_cluster_and_stream(brokers: Brokers, topic: Topic) -> None:

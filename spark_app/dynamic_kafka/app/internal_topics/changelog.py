@@ -35,8 +35,6 @@ DELIVERY_S = 30.0
 CLOSE_S = 5.0
 """How long the end of the application waits for the last record."""
 POLL_S = 0.2
-COMPRESSED = {"compression.type": "zstd"}
-"""Unless the home's properties have another type. A document of many splits is smaller by half at least."""
 
 log = logging.getLogger(__name__)
 
@@ -171,7 +169,7 @@ class ChangelogWriter:
 
     def _deliver(self, record: ChangelogRecord) -> None:
         if self._producer is None:
-            properties = {**COMPRESSED, **self._home.client.resolved_properties()}
+            properties = self._home.client.resolved_properties()
             self._producer = TopicProducer(self._home.name, properties, self._topic, delivery_s=DELIVERY_S)
         self._producer.deliver([NewRecord(record.key().encode(), record.value().encode())])
 

@@ -32,14 +32,26 @@ class Imported:
 
     Attributes:
         batch: the batch whose end the offsets are.
+        newest: the newest batch of which the checkpoint has any trace.
         source: the source's place among the query's sources.
         offsets: {topic: {partition: next offset}}.
     """
 
     batches: Batches
     batch: int
+    newest: int
     source: str
     offsets: Offsets
+
+    @property
+    def has_gap(self) -> bool:
+        """Whether the checkpoint lacks more than the commit of one batch, so that nobody knows what the sink has."""
+        return self.newest != self.batches.planned or self.newest - self.committed > 1
+
+    @property
+    def committed(self) -> int:
+        """The last committed batch; -1 if there is none."""
+        return -1 if self.batches.committed is None else self.batches.committed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -100,7 +112,11 @@ def read_imported(checkpoint: Checkpoint, source: str | None, *, after_pending: 
             " unknown. Let it finish a batch, or start anew with the startingOffsets that it had"
         )
     chosen = _kafka_source(checkpoint.offsets(batch), source, checkpoint.uri)
-    return Imported(batches, batch, chosen[0], chosen[1])
+    # A query that runs plans a batch before it commits it. So commits are listed first here: one without offsets shows
+    # that these were lost.
+    committed, planned = checkpoint.committed, checkpoint.planned
+    newest = committed if committed is not None and committed > (planned or 0) else batches.planned
+    return Imported(batches, batch, newest, chosen[0], chosen[1])
 
 
 def steps_text(uri: str, cluster: str, imported: Imported) -> str:
@@ -137,6 +153,8 @@ def steps_text(uri: str, cluster: str, imported: Imported) -> str:
 
 def _pending_text(imported: Imported) -> str:
     pending = imported.batches.pending
+    if imported.has_gap:
+        return _gap_text(imported)
     if pending is None:
         return "All planned batches are committed: the offsets are exact.\n"
     if imported.batch == pending:
@@ -150,6 +168,25 @@ def _pending_text(imported: Imported) -> str:
         " the sink. To be certain, start the old query once more, let it finish the\nbatch, stop it, and run this"
         f" again. If the sink has all of batch {pending} (a Parquet folder: `_spark_metadata/{pending}` exists), use"
         " --after-pending.\n"
+    )
+
+
+def _gap_text(imported: Imported) -> str:
+    first, newest, planned = imported.committed + 1, imported.newest, imported.batches.planned
+    unknown = f"batches {first} to {newest}" if newest > first else f"batch {first}"
+    text = (
+        f"The checkpoint does not say what the sink has of {unknown}: offsets or commits are missing. Files were lost,"
+        "\nor the old query had asyncProgressTrackingEnabled. Starting it again does not repair that.\n"
+    )
+    if imported.batch != imported.committed:
+        return (
+            f"{text}The offsets begin behind batch {imported.batch}, as asked. Records of {unknown} that the sink lacks"
+            " are lost.\n"
+        )
+    after = f", or use --after-pending if it has all of batch {planned}" if imported.batches.pending is not None else ""
+    return (
+        f"{text}The offsets are the end of batch {imported.batch}: records behind them that the sink has come again.\n"
+        f"Compare the sink with the offsets below, and delete what it has behind them{after}.\n"
     )
 
 

@@ -29,7 +29,7 @@ WORDS = {
 }
 _WORD = re.compile("|".join(map(re.escape, WORDS)))
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-_TO_ESCAPE = re.compile('["\\\\\x00-\x1f\ud800-\udfff]')
+_TO_ESCAPE = re.compile('["\\\\\x00-\x1f\ud800-\udfff\U00010000-\U0010ffff]')
 _WRITTEN = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 
 
@@ -232,4 +232,9 @@ def _java(number: float) -> str:
 
 
 def _quoted(text: str) -> str:
-    return '"' + _TO_ESCAPE.sub(lambda found: _WRITTEN.get(found[0]) or f"\\u{ord(found[0]):04X}", text) + '"'
+    return '"' + _TO_ESCAPE.sub(lambda sign: _WRITTEN.get(sign[0]) or _in_utf_16(sign[0]), text) + '"'
+
+
+def _in_utf_16(sign: str) -> str:
+    """Return a character as escapes: as Spark does, one for each of its UTF-16 units."""
+    return "".join(rf"\u{unit:04X}" for unit in memoryview(sign.encode("utf-16", "surrogatepass")[2:]).cast("H"))
