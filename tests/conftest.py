@@ -1,3 +1,8 @@
 from __future__ import annotations
 
-pytest_plugins = ["tests.support.fixtures", "tests.support.kube.fixtures", "tests.support.tiers"]
+pytest_plugins = [
+    "tests.support.fixtures",
+    "tests.support.kube.fixtures",
+    "tests.support.side_by_side",
+    "tests.support.tiers",
+]

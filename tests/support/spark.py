@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """A start of Spark mostly loads and compiles classes. A short session never regains the cost of the second compiler."""
 
+_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Spark compiles Java for each new query. For a few rows, the interpreter is faster."""
+
 _LOGGING = """\
 <Configuration status="ERROR">
   <Appenders>
@@ -86,6 +89,7 @@ def spark_settings(folder: Path, cores: int = 2, *, short_lived: bool = True) ->
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.driver.extraJavaOptions": " ".join(java),
+        **(_INTERPRETED if short_lived else {}),
     }
 
 

@@ -119,7 +119,8 @@ class LocalPlane:
         return str(executable(NODE_KUBEBOX if self._node_address else KUBEBOX))
 
     def _environment(self) -> dict[str, str]:
-        return {"PATH": os.environ["PATH"], "HOME": str(self._data)}
+        # Memory is cheaper than the collector's work, as for the compiler in go.py.
+        return {"PATH": os.environ["PATH"], "HOME": str(self._data), "GOGC": "400"}
 
     def _etcd_arguments(self) -> Sequence[str]:
         authority = self._etcd_authority.certificate_file
