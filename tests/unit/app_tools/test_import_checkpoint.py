@@ -1,4 +1,4 @@
-"""What `import-checkpoint` says about a checkpoint of which files are missing."""
+"""The words of `import-checkpoint` about a checkpoint of which files are missing."""
 
 from __future__ import annotations
 

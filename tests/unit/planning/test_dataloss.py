@@ -184,7 +184,7 @@ def test_a_finished_split_has_nothing_left_to_lose() -> None:
     assert find_data_loss(finished, {"east": ClusterObservation({}, missing=frozenset({"t"}))}) == []
 
 
-def test_a_start_past_the_end_is_a_loss_though_it_is_past_the_stop() -> None:
+def test_a_start_past_the_end_and_its_stop_is_a_loss() -> None:
     (loss,) = losses(reading(t={0: 50, 1: 2}, stops={0: 5, 1: 5}), latest={0: 5, 1: 5})
     assert (loss.split, loss.resume_at) == (SPLIT, 5)
     # With a stop at a time, a start behind it has nothing to read
