@@ -40,6 +40,7 @@ class CachedConsumer:
     """A connection, with what is known about its cluster.
 
     Attributes:
+        used: whether it has read a range.
         used_at: the time, of `time.monotonic`, at which the last range was done.
         identified_at: the time at which the brokers last confirmed their `cluster.id`, for each topic asked about.
         admin: an admin client with the same properties, made when it is first needed (`topic_identity`).
@@ -48,6 +49,7 @@ class CachedConsumer:
 
     cluster: str
     connection: Connection
+    used: bool = False
     used_at: float = field(default_factory=time.monotonic)
     identified_at: dict[str, float] = field(default_factory=dict)
     in_use: bool = False
@@ -127,7 +129,7 @@ class ConsumerCache:
             raise
         else:
             with self._lock:
-                cached.in_use = False
+                cached.in_use, cached.used = False, True
                 cached.used_at = time.monotonic()
                 if key[1] != digest:
                     del self._by_key[key]

@@ -15,6 +15,7 @@ a range may end in control records, which never arrive as messages.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,7 +26,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from dynamic_kafka.errors import DataLossError
 from dynamic_kafka.executor.client_statistics import INTERVAL_MS, STATISTICS, ClientCounts
-from dynamic_kafka.executor.cluster_identity import NoBrokersError, check_identity
+from dynamic_kafka.executor.cluster_identity import LostConsumerError, check_identity
 from dynamic_kafka.executor.columns import arrow_schema, without_time
 from dynamic_kafka.executor.connection import Wanted
 from dynamic_kafka.executor.consumer_cache import CONSUMERS, CachedConsumer
@@ -41,7 +42,7 @@ from dynamic_kafka.executor.topic_identity import confirm_topic, of_planned_topi
 from dynamic_kafka.kafka.config import config_digest
 from dynamic_kafka.kafka.epochs import truncated_at
 from dynamic_kafka.kafka.errors import HARMLESS_TO_READ
-from dynamic_kafka.kafka.retries import PAUSE_S
+from dynamic_kafka.kafka.retries import PAUSE_S, used_client_s
 from dynamic_kafka.wording import tool_command
 
 MAX_ROWS = 10_000
@@ -92,7 +93,7 @@ def read_range(task: ReadTask, evaluation: Evaluation | None = None) -> Iterator
             with CONSUMERS.lend(task.part.split.cluster, digest, lambda: config, task.source, task.active) as cached:
                 check_identity(task, cached, deadline)
                 needs_headers = evaluator is not None and (evaluator.needs_records or task.dead_letters is not None)
-                reader = _RangeReader(task, cached, headers=needs_headers)
+                reader = _RangeReader(task, cached, deadline, headers=needs_headers)
                 if task.statistics:
                     is_native = isinstance(cached.connection, NativeConnection)
                     counts = ClientCounts(native=1) if is_native else ClientCounts(python=1)
@@ -104,7 +105,7 @@ def read_range(task: ReadTask, evaluation: Evaluation | None = None) -> Iterator
                     batches = search.batches(reader.fetched())
                     yield from of_planned_topic(task, cached, batches, search.settle)
                 return
-        except NoBrokersError:
+        except LostConsumerError:
             time.sleep(PAUSE_S)
 
 
@@ -115,16 +116,18 @@ class _RangeReader:
         position: the next offset; the range is done at its end offset.
         client_position: the client's own position, which also passes control records.
         deadline: the time, of `time.monotonic`, by which the range needs to advance.
+        used_until: the time at which a used consumer is left for a new one, unless the range has advanced.
         mean_bytes: mean size of the records so far; a guess for the first batch.
         log_end: where the log ended at the last end-of-partition event; None before the first one.
         headers: whether headers are needed.
     """
 
-    def __init__(self, task: ReadTask, cached: CachedConsumer, *, headers: bool = False) -> None:
+    def __init__(self, task: ReadTask, cached: CachedConsumer, deadline: float, *, headers: bool = False) -> None:
         self.task, self.cached = task, cached
         self.position = self.client_position = task.part.start
         self.schema = arrow_schema(task.reported_columns)
-        self.deadline = time.monotonic() + task.read_timeout_s
+        self.deadline, now = deadline, time.monotonic()
+        self.used_until = now + used_client_s(deadline - now) if cached.used else math.inf
         self.mean_bytes = MAX_BYTES / FIRST_FETCH
         self.log_end: int | None = None
         self.headers = headers or task.include_headers
@@ -147,9 +150,9 @@ class _RangeReader:
             before = self.position
             rows, size = self.fetch(MAX_ROWS - rows, MAX_BYTES - size)
             if self.position > before or self.client_advanced():
-                self.deadline = time.monotonic() + self.task.read_timeout_s
-            elif time.monotonic() > self.deadline:
-                self.give_up()  # messages with an error are no progress
+                self.deadline, self.used_until = time.monotonic() + self.task.read_timeout_s, math.inf
+            elif self.is_late():  # messages with an error are no progress
+                self.give_up()
             if rows >= MAX_ROWS or size >= MAX_BYTES:
                 self.mean_bytes = max(1.0, size / rows)
                 yield connection.take(part.split, self.task.stream)
@@ -231,7 +234,7 @@ class _RangeReader:
             code = raised.args[0].code()
             if code not in (KafkaError._STATE, KafkaError._PREV_IN_PROGRESS):
                 raise failure(self.task, raised) from None
-            if time.monotonic() <= self.deadline:
+            if not self.is_late():
                 return self.is_settled_without_seek(offset)
             self.give_up()
         return True
@@ -254,6 +257,18 @@ class _RangeReader:
         first = first_offset(self.task, self.cached)
         if first > self.task.part.start:
             self.skip_loss(f"offsets {self.task.part.start}..{first} have expired")
+
+    def is_late(self) -> bool:
+        """Return whether the deadline is over. Raises LostConsumerError when a used consumer had its time."""
+        now = time.monotonic()
+        if now > self.used_until:
+            log.warning(
+                "%s: nothing arrived over connections that were used before, new ones are tried. If this recurs after"
+                " pauses, a balancer or NAT drops idle connections: lower kafka.connections.max.idle.ms",
+                self.task.part,
+            )
+            raise LostConsumerError
+        return now > self.deadline
 
     def give_up(self) -> None:
         """Find out why the range does not advance, then fail, or skip an accepted loss. Raises as `explain_stop`."""

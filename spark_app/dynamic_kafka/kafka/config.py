@@ -43,7 +43,12 @@ _DEFAULTS: Mapping[str, str] = {
     "fetch.wait.max.ms": "10",  # each new assignment of a cached consumer costs about this long
     "queued.max.messages.kbytes": "16384",  # bounds the memory of a worker, however large the backlog
     "queued.min.messages": "100000",
+}
+_SOCKETS: Mapping[str, str] = {
     "socket.keepalive.enable": "true",
+    # Balancers and NAT drop idle connections in silence, those of clouds after 240 s or more. A request over such a
+    # connection gets no answer.
+    "connections.max.idle.ms": "180000",
 }
 _ALTERNATIVES = (
     frozenset(("ssl.ca.location", "ssl.ca.pem")),
@@ -210,14 +215,13 @@ def consumer_config(
     """
     mark = hashlib.blake2b(cluster.encode(), digest_size=6).hexdigest()
     generated = {"group.id": f"{group_id_prefix or 'dynamic-kafka'}-{mark}", "client.id": _client_id(cluster)}
-    return _with_fitting_partners({**_DEFAULTS, **generated, **properties, **_FIXED})
+    return _with_fitting_partners({**_SOCKETS, **_DEFAULTS, **generated, **properties, **_FIXED})
 
 
 def admin_config(cluster: str, properties: Mapping[str, str]) -> dict[str, str]:
     """Return an admin client's configuration, without consumers' properties, about which librdkafka would warn."""
     kept = {key: value for key, value in properties.items() if key not in _CONSUMER_ONLY}
-    defaults = {"socket.keepalive.enable": "true", "client.id": _client_id(cluster)}
-    return {**defaults, **kept, "allow.auto.create.topics": "false"}
+    return {**_SOCKETS, "client.id": _client_id(cluster), **kept, "allow.auto.create.topics": "false"}
 
 
 def producer_config(cluster: str, properties: Mapping[str, str]) -> dict[str, str]:

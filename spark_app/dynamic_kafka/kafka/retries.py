@@ -11,8 +11,15 @@ from dynamic_kafka.kafka.errors import is_transient
 T = TypeVar("T")
 PAUSE_S = 0.1
 """Seconds before a call with a transient error is retried."""
+USED_CLIENT_S = 10.0
+"""Longest wait for an answer over a client's old connections, before a new client is tried."""
 LONGEST_CALL_S = 3600.0
 """The longest deadline that librdkafka's admin calls accept, in seconds. `readTimeout` may be longer."""
+
+
+def used_client_s(left_s: float) -> float:
+    """Return the part of the seconds left that a used client gets: its connections may have been dropped in silence."""
+    return min(left_s / 2, USED_CLIENT_S)
 
 
 def retry_while_transient(ask: Callable[[float], T], deadline_s: float) -> T:

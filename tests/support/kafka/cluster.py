@@ -28,6 +28,7 @@ class KafkaCluster(Content, Server):
         name: how messages and its folder call it; the cluster's own id is `kafka_id`.
         bootstrap: `host:port` of the plaintext listener.
         sasl_bootstrap: `host:port` of the SASL_SSL listener; empty without users.
+        relayed: `host:port` of the listener behind a relay.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class KafkaCluster(Content, Server):
         authority: CertificateAuthority | None = None,
         overrides: Mapping[str, str] | None = None,
         host: str = "127.0.0.1",
+        relay: str = "",
     ) -> None:
         """Reserve ports and a folder; nothing runs yet.
 
@@ -46,20 +48,23 @@ class KafkaCluster(Content, Server):
             users: password by user; they log in with SCRAM-SHA-512 over TLS.
             authority: who signs the broker's certificate; a new one by default.
             overrides: broker settings that win over the harness's own.
+            relay: the address of a relay to `relayed`. Clients that come through it stay on it.
             host: the address of its listeners; another one than loopback only in a network namespace of our own.
         """
-        controller, plain, sasl = reserve_ports(3)
+        controller, plain, sasl, relayed = reserve_ports(4)
         super().__init__(name, f"{host}:{plain}", new_folder("brokers", name))
         self.users = dict(users or {})
         self.sasl_bootstrap = f"{host}:{sasl}" if self.users else ""
+        self.relayed = f"{host}:{relayed}"
         self._authority, self._host = authority, host
         listeners = [f"PLAINTEXT://{self.bootstrap}"]
         settings = {"controller.quorum.voters": f"1@127.0.0.1:{controller}"}
         if self.users:
             listeners.append(f"SASL_SSL://{self.sasl_bootstrap}")
             settings |= self._tls_settings()
-        settings["advertised.listeners"] = ",".join(listeners)
-        settings["listeners"] = ",".join([*listeners, f"CONTROLLER://127.0.0.1:{controller}"])
+        through = [f"RELAYED://{address}" for address in (relay, self.relayed) if relay]
+        settings["advertised.listeners"] = ",".join([*listeners, *through[:1]])
+        settings["listeners"] = ",".join([*listeners, *through[1:], f"CONTROLLER://127.0.0.1:{controller}"])
         self.broker = Broker(self.folder, settings | dict(overrides or {}))
         self._has_users = not self.users
 

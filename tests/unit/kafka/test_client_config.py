@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -117,6 +118,7 @@ def test_an_admin_client_gets_no_consumer_properties() -> None:
         "client.rack",
         "client.id",
         "socket.keepalive.enable",
+        "connections.max.idle.ms",
         "allow.auto.create.topics",
     }
 
@@ -275,3 +277,9 @@ def test_the_check_needs_no_files_secrets_or_servers() -> None:
             "isolation.level": "${env:X}",
         }
     )
+
+
+@pytest.mark.parametrize("made", [admin_config, consumer_config])
+def test_idle_connections_are_closed_before_clouds_drop_them(made: Callable[..., Mapping[str, str]]) -> None:
+    assert int(made("east", EAST)["connections.max.idle.ms"]) < 240_000
+    assert made("east", EAST | {"connections.max.idle.ms": "5000"})["connections.max.idle.ms"] == "5000"

@@ -45,7 +45,7 @@ class Imported:
 
     @property
     def has_gap(self) -> bool:
-        """Whether the checkpoint lacks more than the commit of one batch, so that the sink may have any part of the rest."""
+        """Whether the checkpoint lacks more than the commit of one batch, so the sink may have any part of the rest."""
         return self.newest != self.batches.planned or self.newest - self.committed > 1
 
     @property
