@@ -207,12 +207,18 @@ def test_explicit_offsets_must_name_every_partition(brokers: Brokers, topic: Top
         reading.plan()
 
 
-def test_an_offset_behind_the_end_of_the_log_is_data_loss(brokers: Brokers, topic: Topic) -> None:
+@pytest.mark.parametrize("ends", [None, "latest", 9])
+def test_an_offset_behind_the_end_of_the_log_is_data_loss(
+    brokers: Brokers, topic: Topic, ends: str | int | None
+) -> None:
     name = create_filled(brokers.a, topic("orders"), "r", 3)
     starts = json.dumps({"east": {name: {"0": 7}}})
+    ending = {"endingOffsets": json.dumps({"east": {name: {"0": ends}}}) if isinstance(ends, int) else ends}
 
     with (
-        query(static(document(east=at(brokers.a, name)), startingOffsets=starts)) as reading,
+        query(
+            static(document(east=at(brokers.a, name)), startingOffsets=starts, **(ending if ends else {}))
+        ) as reading,
         pytest.raises(DataLossError, match=r"east/.*the log ends at 3, before the next offset 7"),
     ):
         reading.plan()
