@@ -221,6 +221,7 @@ class Telemetry:
             prober=self._prober,
             drains=self._drains,
             lost_topics=self.internal.lost,
+            homes=self.internal.homes,
             abilities=abilities_of(min(each.metadata_discovery_interval_ms for each in options.values())),
         )
         reporter.start()

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from dynamic_kafka.driver.home_servers import own_servers_client
-from dynamic_kafka.errors import ClusterUnreachableError, DynamicKafkaError, MissingSourceTopicError, OptionError
+from dynamic_kafka.errors import ClusterUnreachableError, DynamicKafkaError, MissingSourceTopicError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.config import ClusterClient, admin_config, config_digest, consumer_config
 from dynamic_kafka.kafka.config_checks import check_client
@@ -22,7 +22,6 @@ from dynamic_kafka.metadata.services.service import StaticMetadataService
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.observation import ClusterObservation
-from dynamic_kafka.wording import did_you_mean, first_few
 
 log = logging.getLogger(__name__)
 
@@ -139,11 +138,7 @@ def home_client(
     if cluster is None:
         return own_servers_client(properties, where)
     present = subscription()
-    if cluster not in present.clusters:
-        hint = did_you_mean(cluster, present.clusters) or f"; it names: {first_few(sorted(present.clusters))}"
-        text = "the metadata of the subscribed streams names no cluster"
-        raise OptionError(f"{where}: {text} {cluster!r}{hint}")
-    return client_of(options, present, cluster)
+    return client_of(options, present, present.home_id(cluster, where))
 
 
 class ClusterProbes:

@@ -104,6 +104,7 @@ class DriverReport(_ReportPart):
             follows.
         open_splits: splits that have not reached their stop record, once another one has; not all of them.
         lost_topics: internal topics of the application that are missing or were re-created.
+        homes: the clusters of the metadata that hold internal topics. Without them the application cannot go on.
         streams: the streams of the applied revision, word for word; None, and absent from the text, if they are large.
     """
 
@@ -122,6 +123,7 @@ class DriverReport(_ReportPart):
     finished: StrictBool = False
     open_splits: tuple[str, ...] = ()
     lost_topics: tuple[str, ...] = ()
+    homes: tuple[str, ...] = ()
     streams: Annotated[dict[str, Any] | None, BeforeValidator(_streams_or_none)] = None
 
     @classmethod

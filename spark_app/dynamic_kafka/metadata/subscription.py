@@ -14,8 +14,9 @@ from functools import cached_property
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from dynamic_kafka.errors import MetadataConflictError
+from dynamic_kafka.errors import MetadataConflictError, OptionError
 from dynamic_kafka.metadata.model import ClusterMetadata, ClusterState, KafkaStream, OffsetSpec
+from dynamic_kafka.wording import did_you_mean, first_few
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,27 @@ class Subscription:
         }
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
+
+    def present_id(self, cluster: str) -> str:
+        """Return the id that a cluster has now: its own, or that of the one that is renamed from it."""
+        renamed = (name for name, named in self.clusters.items() if named.renamed_from == cluster)
+        return cluster if cluster in self.clusters else next(renamed, cluster)
+
+    def home_id(self, cluster: str, where: str) -> str:
+        """Return the present id of the home of the application's own topics.
+
+        Args:
+            where: the place of the setting, for messages.
+
+        Raises:
+            OptionError: it is none of the clusters.
+        """
+        present = self.present_id(cluster)
+        if present not in self.clusters:
+            hint = did_you_mean(cluster, self.clusters) or f"; it names: {first_few(sorted(self.clusters))}"
+            text = "the metadata of the subscribed streams names no cluster"
+            raise OptionError(f"{where}: {text} {cluster!r}{hint}")
+        return present
 
 
 class Entry(NamedTuple):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.metadata.strict_json import load_json
+from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options.java_client_properties import check_no_literal_secrets
 from dynamic_kafka.options.secrets import check_references
 from dynamic_kafka.wording import first_few
@@ -48,6 +49,10 @@ class OwnTopics(TopicHome):
 
     topics: frozenset[str]
     written: frozenset[str]
+
+    def at_home_in(self, subscription: Subscription) -> OwnTopics:
+        """Return the same topics with the id that metadata give their home now; it may have been renamed."""
+        return replace(self, cluster=self.cluster and subscription.present_id(self.cluster))
 
     def is_home(self, cluster: str, kafka_id: str | None, home_id: Callable[[], str | None]) -> bool:
         """Return whether a cluster is the home.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.planning.acceptance import LossOutcome, judge_losses
-from dynamic_kafka.planning.checks import check_clusters, check_topics, refuse_own_topics, void_acceptances
+from dynamic_kafka.planning.checks import check_clusters, check_homes, check_topics, refuse_own_topics, void_acceptances
 from dynamic_kafka.planning.dataloss import DataLoss, epochs_to_check, find_data_loss, is_recreated
 from dynamic_kafka.planning.deleted_topics import confirm_absences, mark_deleted_topics
 from dynamic_kafka.planning.ending import awaited_before_the_end, goes_on, has_read_all
@@ -60,8 +60,8 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
     """Plan the next batch of a query.
 
     Raises:
-        RevisionRejectedError: metadata does not fit the saved clusters, or names a topic that does not exist, or one of
-            the application's own.
+        RevisionRejectedError: metadata does not fit the saved clusters, names a topic that does not exist or one of the
+            application's own, or has lost the home of these.
         TopicIntegrityError: a topic that is checked was deleted or re-created, and no user accepted that.
         DataLossError: records are gone, and no user accepted that.
         ClusterError, OptionError: a first plan cannot start as the options ask.
@@ -69,6 +69,7 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
     logged = given.logged
     if logged.over:
         return _nothing_more(given)
+    check_homes(given)
     wanted, answers = yield from mark_deleted_topics(given)
     progress, renamed = carry_over(given.progress, wanted, answers)
     # A run that ends by itself takes a missing topic for one that is read.

@@ -81,6 +81,21 @@ def check_topics(given: PlanInput, progress: OffsetDocument, answers: Mapping[st
         _check_topics(given, progress, cluster, answers[cluster])
 
 
+def check_homes(given: PlanInput) -> None:
+    """Refuse metadata without the home of the application's own topics: nothing could be written there any more.
+
+    Raises:
+        RevisionRejectedError: they name it no longer.
+    """
+    homes = {"deadLetters": given.options.dead_letters, "internalTopics": given.options.own_topics}
+    for option, home in homes.items():
+        if home is not None and home.cluster is not None:
+            try:
+                given.observation.subscription.home_id(home.cluster, f"option {option!r}")
+            except OptionError as error:
+                raise RevisionRejectedError(error) from None
+
+
 def refuse_own_topics(given: PlanInput) -> Steps[None]:
     """Refuse topics that the application writes itself: each batch would make records for the next one.
 
@@ -89,6 +104,7 @@ def refuse_own_topics(given: PlanInput) -> Steps[None]:
     """
     own, answers = given.options.own_topics, given.observation.answers
     clusters = given.observation.subscription.clusters
+    own = own.at_home_in(given.observation.subscription) if own is not None else None
     named = {cluster: own.written & clusters[cluster].topics.keys() for cluster in answers} if own is not None else {}
     if own is None or not any(named.values()):
         return

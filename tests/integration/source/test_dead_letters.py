@@ -93,6 +93,31 @@ def test_a_crash_loses_no_record_and_repeats_keys_only(
 
 
 @DEEP
+def test_the_home_may_be_renamed_but_not_removed(
+    run: SourceRun, brokers: Brokers, orders: str, dead: str, path: Path
+) -> None:
+    wanted, letters = produce_mixed(brokers, orders)
+    run.until_rows(wanted)
+
+    # When metadata lose the home, then they are rejected as a whole, and both clusters are read on
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
+    run.until(lambda: "names no cluster 'b'" in str(run.report().get("rejected")), "the metadata to be rejected")
+    rows, refused = produce_mixed(brokers, orders)
+    wanted, letters = wanted + rows, letters | refused
+    run.until_rows(wanted)
+
+    # When it is renamed, then dead letters go there all the same
+    renamed = cluster("c", brokers.b, [orders], renamedFrom="b")
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), renamed))
+    run.until(lambda: "rejected" not in run.report(), "the renamed home")
+    wanted += produce("c", brokers.b, orders, 2)
+    letters |= produce_bad("c", brokers.b, orders, "bad-3")
+    run.until(lambda: len(dead_letters(brokers.b, dead)) == len(letters), "the last dead letter")
+    run.until_rows(wanted)
+    assert set(dead_letters(brokers.b, dead)) == letters
+
+
+@DEEP
 def test_compaction_keeps_one_letter_of_each_record(fresh_cluster: FreshCluster, path: Path) -> None:
     # Given a broker that cleans at once, and a task that is repeated after it has written its dead letters
     at = fresh_cluster("cleaning", overrides={"log.cleaner.backoff.ms": "100"})

@@ -104,6 +104,7 @@ def test_the_json_form_does_not_change() -> None:
         "finished": False,
         "openSplits": [],
         "lostTopics": [],
+        "homes": [],
         "streams": STREAMS,
     }
 

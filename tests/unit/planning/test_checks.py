@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from dataclasses import replace
 
@@ -11,7 +12,13 @@ from dynamic_kafka.driver.status import PlanStatus
 from dynamic_kafka.errors import ClusterError
 from dynamic_kafka.metadata import OffsetSpec, SubscribedCluster
 from dynamic_kafka.options import SourceOptions, parse_options
-from dynamic_kafka.planning.checks import RevisionRejectedError, check_clusters, check_topics, missing_id_warnings
+from dynamic_kafka.planning.checks import (
+    RevisionRejectedError,
+    check_clusters,
+    check_homes,
+    check_topics,
+    missing_id_warnings,
+)
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
@@ -104,3 +111,21 @@ def test_a_missing_topic_that_drains_rejects_nothing() -> None:
     answer = ClusterObservation({"t": TopicObservation({0: 9})}, "Mk", missing=frozenset({"typo"}))
     east = SubscribedCluster({"t": "orders", "typo": "orders"}, {}, draining=frozenset({"typo"}))
     assert check(plan_input(SAVED, {"east": east}, {"east": answer}, new_revision=True)) is SAVED
+
+
+@pytest.mark.parametrize("option", ["deadLetters", "internalTopics"])
+def test_metadata_without_the_home_are_rejected(option: str) -> None:
+    own = {"deadLetters": {"topic": "dead"}, "internalTopics": {"topics": ["dead"], "written": ["dead"]}}[option]
+    mode = {"deadLetters": {"mode": "deadletter", "value.format": "json", "value.schema": "a INT"}}.get(option, {})
+    options = parse_options(GIVEN | mode | {option: json.dumps({**own, "cluster": "east"})}, mode="streaming")
+
+    def given(name: str, renamed_from: str | None = None) -> PlanInput:
+        named = SubscribedCluster({"t": "orders"}, {"bootstrap.servers": "e:1"}, renamed_from=renamed_from)
+        return replace(plan_input(SAVED, {name: named}, {}), options=options)
+
+    check_homes(given("east"))
+    check_homes(given("central", renamed_from="east"))
+    with pytest.raises(
+        RevisionRejectedError, match=rf"option '{option}': .* names no cluster 'east'; it names: central"
+    ):
+        check_homes(given("central"))

@@ -55,6 +55,12 @@ class InternalTopicsAtWork:
         """Return for each internal topic whether it was lost (`TopicWatch.lost`)."""
         return self._watch.lost() if self._watch is not None else {}
 
+    def homes(self) -> tuple[str, ...]:
+        """Return the cluster of the metadata that is the home. None if there is none, or it has servers of its own."""
+        declared = self._config.file.internal_topics
+        cluster = declared.cluster if declared is not None else None
+        return (self._subscription().present_id(cluster),) if cluster is not None else ()
+
     def changelog_unwritten_s(self) -> float | None:
         """Return how long the changelog lacks a document (`ChangelogWriter.unwritten_s`); None without a changelog."""
         return self.changelog.unwritten_s() if self.changelog is not None else None

@@ -55,6 +55,7 @@ class DriverState:
         finished: all queries have ended by themselves, and a further start of them reads nothing.
         open_splits: splits that have not reached their stop record, once another one has.
         lost_topics: internal topics of the application that are missing or were re-created.
+        homes: the clusters of the metadata that hold internal topics.
     """
 
     applied: Revision | None
@@ -66,6 +67,7 @@ class DriverState:
     finished: bool = False
     open_splits: tuple[str, ...] = ()
     lost_topics: tuple[str, ...] = ()
+    homes: tuple[str, ...] = ()
 
 
 class AppliedRevision:
@@ -196,6 +198,7 @@ def report_text(
         finished=state.finished,
         open_splits=state.open_splits,
         lost_topics=state.lost_topics,
+        homes=state.homes,
         streams=dict(rendering.streams) if rendering is not None and rendering.streams is not None else None,
     )
     left = MAX_BYTES - len(report.text())

@@ -52,7 +52,8 @@ def _rights(
 ) -> str:
     """Return what works. Raises ClusterError or OptionError for a topic that is missing or must not be read."""
     if options.own_topics is not None:
-        options.own_topics.refuse(cluster, answer.topics, answer.kafka_id, partial(home_id_of, options))
+        own = options.own_topics.at_home_in(subscription)
+        own.refuse(cluster, answer.topics, answer.kafka_id, partial(home_id_of, options))
     refuse_missing(subscription, cluster, answer)
     if denied := admin.unreadable(answer.topics):
         raise ClusterError(cluster, f"its log-in may not read {first_few(denied)}: it needs the right READ")

@@ -167,10 +167,9 @@ class _Gathered:
         if self.sink.format_name != "parquet" or self.sink.folder is None:
             raise OptionError(f"{self.config.source}: sink {self.sink.name!r} writes no Parquet files")
         # Rows have the id that their cluster had then.
-        present = {each.renamed_from: name for name, each in self.subscription.clusters.items() if each.renamed_from}
         last: dict[Split, LastRow] = {}
         for read, row in last_rows(self.sink.folder).items():
-            split = read._replace(cluster=present.get(read.cluster, read.cluster))
+            split = read._replace(cluster=self.subscription.present_id(read.cluster))
             last[split] = max(last.get(split, row), row, key=LastRow.order)
         stamped = {split: row for split, row in last.items() if row.timestamp_ms is not None}
         there = self.record_times({split: row.offset for split, row in stamped.items()})

@@ -198,7 +198,7 @@ def _metadata(options: SourceOptions, *, connected: bool) -> Iterator[Finding]:
         yield _checked(where, partial(_secrets, client_of(options, subscription, name)))
         if options.own_topics is not None and not connected:
             try:
-                options.own_topics.refuse(name, cluster.topics, None, lambda: None)
+                options.own_topics.at_home_in(subscription).refuse(name, cluster.topics, None, lambda: None)
             except OptionError as error:
                 yield Finding(where, str(error), error)
     if not connected:
