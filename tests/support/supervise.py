@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -60,12 +60,12 @@ def kill_session(process: subprocess.Popen[bytes], marked: str = "") -> int:
     the application, is found by `marked`: text that only its environment has, and of all that it starts.
     """
     session, mark = process.pid, marked.encode()
-    seen = set(_members(session, mark))
+    members = seen = _members(session, mark, frozenset())
     with suppress(ProcessLookupError):
         os.killpg(session, signal.SIGKILL)  # nearly all of them at one stroke; the rest below
     deadline = time.monotonic() + _STOP_SECONDS
     # Again until none is left: a process may have forked while we looked.
-    while members := set(_members(session, mark)):
+    while members:
         for pid in members:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -74,21 +74,32 @@ def kill_session(process: subprocess.Popen[bytes], marked: str = "") -> int:
         if time.monotonic() > deadline:
             raise RuntimeError(f"processes {sorted(members)} of session {session} do not die")
         time.sleep(0.005)
+        members = _members(session, mark, seen)
     process.wait()
     return len(seen)
 
 
-def _members(session: int, mark: bytes) -> Iterator[int]:
-    """Return the processes of a session, or with a mark in their environment, without zombies."""
+def _members(session: int, mark: bytes, seen: Set[int]) -> set[int]:
+    """Return the processes of a session, or with a mark in their environment, their children, and those seen before.
+
+    A zombie is none.
+    """
+    parents: dict[int, int] = {}
+    members: set[int] = set()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         with suppress(OSError):
             # pid (name) state ppid pgrp session …; the name may hold anything.
-            state, _, _, found = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
-            ours = int(found) == session or (mark and mark in (entry / "environ").read_bytes())
-            if ours and state not in "ZX":
-                yield int(entry.name)
+            state, parent, _, found = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
+            ours = (
+                int(entry.name) in seen or int(found) == session or (mark and mark in (entry / "environ").read_bytes())
+            )
+            if state not in "ZX":
+                parents[int(entry.name)] = int(parent)
+                members |= {int(entry.name)} if ours else set()
+    # A child has no environment for a moment, while it becomes another program.
+    return members | {pid for pid, parent in parents.items() if parent in members}
 
 
 class Process:

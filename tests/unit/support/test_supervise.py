@@ -15,10 +15,12 @@ import os, subprocess, sys, time
 from pathlib import Path
 sleep = [sys.executable, "-c", "import time; time.sleep(300)"]
 # As Spark's daemon of workers, which leaves the process group, and as the application's JVM, which leaves the session.
+# The last one has no environment, as while it becomes another program.
 daemon = subprocess.Popen(sleep, process_group=0)
 jvm = subprocess.Popen(sleep, start_new_session=True)
+bare = subprocess.Popen(sleep, start_new_session=True, env={})
 draft = Path(sys.argv[1] + ".draft")
-draft.write_text(f"{daemon.pid} {jvm.pid}")
+draft.write_text(f"{daemon.pid} {jvm.pid} {bare.pid}")
 draft.rename(sys.argv[1])
 time.sleep(300)
 """
@@ -36,7 +38,7 @@ def test_a_kill_ends_every_process(tmp_path: Path) -> None:
     pids = [process.pid, *map(int, children.read_text().split())]
     assert all(is_alive(pid) for pid in pids)
 
-    assert kill_session(process, marked=f"{mark}\0") == 3
+    assert kill_session(process, marked=f"{mark}\0") == 4
 
     assert not any(is_alive(pid) for pid in pids)
     assert is_alive(other.pid)
