@@ -93,7 +93,7 @@ def read_range(task: ReadTask, evaluation: Evaluation | None = None) -> Iterator
             with CONSUMERS.lend(task.part.split.cluster, digest, lambda: config, task.source, task.active) as cached:
                 check_identity(task, cached, deadline)
                 needs_headers = evaluator is not None and (evaluator.needs_records or task.dead_letters is not None)
-                reader = _RangeReader(task, cached, deadline, headers=needs_headers)
+                reader = _RangeReader(task, cached, headers=needs_headers)
                 if task.statistics:
                     is_native = isinstance(cached.connection, NativeConnection)
                     counts = ClientCounts(native=1) if is_native else ClientCounts(python=1)
@@ -122,12 +122,11 @@ class _RangeReader:
         headers: whether headers are needed.
     """
 
-    def __init__(self, task: ReadTask, cached: CachedConsumer, deadline: float, *, headers: bool = False) -> None:
+    def __init__(self, task: ReadTask, cached: CachedConsumer, *, headers: bool = False) -> None:
         self.task, self.cached = task, cached
         self.position = self.client_position = task.part.start
         self.schema = arrow_schema(task.reported_columns)
-        self.deadline, now = deadline, time.monotonic()
-        self.used_until = now + used_client_s(deadline - now) if cached.used else math.inf
+        self.deadline, self.used_until = time.monotonic() + task.read_timeout_s, math.inf
         self.mean_bytes = MAX_BYTES / FIRST_FETCH
         self.log_end: int | None = None
         self.headers = headers or task.include_headers
@@ -144,6 +143,9 @@ class _RangeReader:
     def fetched(self) -> Iterator[Rows]:
         """Yield the records of the range; a yield is full with `MAX_ROWS` or `MAX_BYTES`."""
         part, connection = self.task.part, self.cached.connection
+        if self.cached.used:
+            now = time.monotonic()
+            self.used_until = now + used_client_s(self.deadline - now)
         self.assign(self.position, part.epoch)
         rows = size = 0
         while self.position < self.task.part.end:  # an accepted loss may have cut it
@@ -261,7 +263,7 @@ class _RangeReader:
     def is_late(self) -> bool:
         """Return whether the deadline is over. Raises LostConsumerError when a used consumer had its time."""
         now = time.monotonic()
-        if now > self.used_until:
+        if self.used_until < now <= self.deadline:
             log.warning(
                 "%s: nothing arrived over connections that were used before, new ones are tried. If this recurs after"
                 " pauses, a balancer or NAT drops idle connections: lower kafka.connections.max.idle.ms",

@@ -24,7 +24,7 @@ from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.executor.state_folder import TOPIC_ID
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.disputed_ids import disputed_ids
-from dynamic_kafka.kafka.retries import PAUSE_S
+from dynamic_kafka.kafka.retries import PAUSE_S, used_client_s
 from dynamic_kafka.planning.dataloss import recreated_while_pending, recreation
 from dynamic_kafka.planning.integrity import TopicChange, integrity_error
 
@@ -160,7 +160,7 @@ def _topic_id(task: ReadTask, cached: CachedConsumer) -> str | None:
             config = task.client.admin_config()
             cached.admin = ClusterAdmin(split.cluster, config, read_committed=False, deadline_s=left_s)
         # A used client may have lost all its brokers for good (librdkafka issue 5301): leave time for a new one.
-        cached.admin.deadline_s = left_s / 2 if used else left_s
+        cached.admin.deadline_s = used_client_s(left_s) if used else left_s
         try:
             described, absent = cached.admin.describe_topics([split.topic])
             if split.topic in described:

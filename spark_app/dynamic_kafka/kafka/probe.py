@@ -18,7 +18,7 @@ from typing import Any
 from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, DynamicKafkaError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.errors import UnknownTopicError, translate
-from dynamic_kafka.kafka.retries import PAUSE_S, used_client_s
+from dynamic_kafka.kafka.retries import PAUSE_S
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.starting import OffsetQuery
 
@@ -109,7 +109,9 @@ class ClusterProbe:
         while (job := self._jobs.get()) is not None:
             call, future = job
             try:
-                future.set_result(self._answer(call))
+                if self._admin is None:
+                    self._admin = self._make_admin()
+                future.set_result(call(self._admin))
             except DynamicKafkaError as error:
                 if isinstance(error, ClusterUnreachableError):
                     self._drop_client()  # it never finds its brokers again (see `admin.kafka_id`)
@@ -117,25 +119,6 @@ class ClusterProbe:
             except Exception as error:
                 future.set_exception(translate(self.cluster, "ask the cluster", error))
         self._drop_client()
-
-    def _answer(self, call: Callable[[ClusterAdmin], Any]) -> Any:
-        """Call with the client of before, for a part of its deadline, then with a new one for the rest."""
-        began = time.monotonic()
-        if self._admin is not None:
-            try:
-                return self._call(self._admin, call, used_client_s(self._admin.deadline_s))
-            except ClusterUnreachableError:
-                self._drop_client()
-        self._admin = self._make_admin()
-        return self._call(self._admin, call, max(0.1, self._admin.deadline_s - (time.monotonic() - began)))
-
-    @staticmethod
-    def _call(admin: ClusterAdmin, call: Callable[[ClusterAdmin], Any], deadline_s: float) -> Any:
-        whole_s, admin.deadline_s = admin.deadline_s, deadline_s
-        try:
-            return call(admin)
-        finally:
-            admin.deadline_s = whole_s
 
     def _drop_client(self) -> None:
         admin, self._admin = self._admin, None

@@ -94,8 +94,7 @@ def find_data_loss(
     Returns:
         One loss for each split whose next offset expired (retention), lies past the end (truncation) or belongs to a
         topic that was re-created since, and for each split whose partition is gone. Topics and clusters without an
-        answer are left alone, and so are finished splits, unless a start past the log's end, and so past the stop, made
-        them so.
+        answer are left alone, and so are finished splits, but for a new one that starts past the log's end.
     """
     found: list[DataLoss] = []
     for cluster, answer in sorted(observed.items()):
@@ -137,7 +136,9 @@ def find_data_loss(
                     if recreated
                     else _judge(following, earliest.get(partition), latest.get(partition), kept_to)
                 )
-                is_done = reading.finished(partition) and following <= reading.stops.get(partition, following)
+                is_new = earlier is None or topic not in earlier.topics or partition not in saved.next
+                starts_past_the_end = is_new and following > latest.get(partition, following)
+                is_done = reading.finished(partition) and not starts_past_the_end
                 if loss is not None and not is_done and partition not in ended:
                     found.append(
                         DataLoss(

@@ -59,7 +59,8 @@ def reader(client: Client, *, fail_on_data_loss: bool = True) -> Any:
     made: Any = _RangeReader.__new__(_RangeReader)
     part = SplitRange(Split("east", "orders", 0), 5, 11)
     made.task = SimpleNamespace(part=part, read_timeout_s=60.0, fail_on_data_loss=fail_on_data_loss)
-    made.position, made.deadline, made.log_end = 5, float("inf"), None
+    made.position, made.log_end = 5, None
+    made.deadline = made.used_until = float("inf")
     made.cached = CachedConsumer("east", MessageConnection("east", cast(Any, client), []))
     return made
 

@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.errors import ClusterUnreachableError
 from dynamic_kafka.kafka import probe
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.errors import UnknownTopicError
 from dynamic_kafka.kafka.probe import ClusterProbe, ObservationRequest
-from dynamic_kafka.kafka.retries import USED_CLIENT_S
 from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.planning.starting import OffsetQuery
 
@@ -33,7 +31,6 @@ class Cluster:
     """
 
     read_committed = False
-    deadline_s = 30.0
 
     def __init__(self) -> None:
         self.topics: dict[str, tuple[str, list[int]]] = {"orders": ("old", [9])}
@@ -210,28 +207,3 @@ def test_the_cluster_id_is_asked_for_with_a_small_topic(east: Cluster, observe: 
     observe(replace(both, describe=True))
     observe(both)
     assert east.named == ["orders", "returns", "returns", probe.NO_TOPIC]
-
-
-def test_a_new_client_gets_the_rest_of_the_time_of_a_used_one() -> None:
-    # Given a client of which all connections are dropped after its first answer
-    clients: list[Cluster] = []
-    deadlines: list[float] = []
-
-    def make() -> Any:
-        clients.append(Cluster())
-        return clients[-1]
-
-    def ask(admin: Any) -> int:
-        deadlines.append(admin.deadline_s)
-        if len(deadlines) == 2:
-            raise ClusterUnreachableError("east", "no answer in time")
-        return len(clients)
-
-    used = ClusterProbe("east", make)
-    assert used.ask(ask).result(10) == 1
-
-    # Then it gets a part of the next question's time, and a new client the rest
-    assert used.ask(ask).result(10) == 2
-    assert deadlines == [pytest.approx(30, abs=2), USED_CLIENT_S, pytest.approx(30, abs=2)]
-    assert clients[1].deadline_s == 30
-    used.close()

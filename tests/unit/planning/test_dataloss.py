@@ -189,6 +189,9 @@ def test_a_start_past_the_end_and_its_stop_is_a_loss() -> None:
     assert (loss.split, loss.resume_at) == (SPLIT, 5)
     # With a stop at a time, a start behind it has nothing to read
     assert losses(reading(t={0: 50}, stops={0: 5}), latest={0: 60}) == []
+    # Nor has a split that got its stop later
+    seen = {"east": ClusterObservation({"t": TopicObservation({0: 40})})}
+    assert find_data_loss(reading(t={0: 50}, stops={0: 9}), seen, before=reading(t={0: 50})) == []
 
 
 def test_going_on_behind_a_loss_moves_that_split_alone() -> None:

@@ -56,10 +56,10 @@ class InternalTopicsAtWork:
         return self._watch.lost() if self._watch is not None else {}
 
     def homes(self) -> tuple[str, ...]:
-        """Return the cluster of the metadata that is the home. None if there is none, or it has servers of its own."""
+        """Return the cluster of the metadata that is the home, by its id in `app.yaml`; none for servers of its own."""
         declared = self._config.file.internal_topics
         cluster = declared.cluster if declared is not None else None
-        return (self._subscription().present_id(cluster),) if cluster is not None else ()
+        return (cluster,) if cluster is not None else ()
 
     def changelog_unwritten_s(self) -> float | None:
         """Return how long the changelog lacks a document (`ChangelogWriter.unwritten_s`); None without a changelog."""
