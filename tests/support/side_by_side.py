@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 WITH_KUBERNETES = tuple(f"tests/integration/{name}/" for name in ("operator", "kube", "release"))
-UNIT = ("tests/unit/",)
+UNIT = "tests/unit/"
 
 
 def next_file(files: Iterable[str], *, kubernetes_first: bool, only: bool = False) -> str | None:

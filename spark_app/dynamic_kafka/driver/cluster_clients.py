@@ -138,7 +138,7 @@ def home_client(
     if cluster is None:
         return own_servers_client(properties, where)
     present = subscription()
-    return client_of(options, present, present.home_id(cluster, where))
+    return client_of(options, present, present.present_home(cluster, where))
 
 
 class ClusterProbes:

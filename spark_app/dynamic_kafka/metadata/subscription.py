@@ -73,7 +73,7 @@ class Subscription:
         renamed = (name for name, named in self.clusters.items() if named.renamed_from == cluster)
         return cluster if cluster in self.clusters else next(renamed, cluster)
 
-    def home_id(self, cluster: str, where: str) -> str:
+    def present_home(self, cluster: str, where: str) -> str:
         """Return the present id of the home of the application's own topics.
 
         Args:

@@ -91,7 +91,7 @@ def check_homes(given: PlanInput) -> None:
     for option, home in homes.items():
         if home is not None and home.cluster is not None:
             try:
-                given.observation.subscription.home_id(home.cluster, f"option {option!r}")
+                given.observation.subscription.present_home(home.cluster, f"option {option!r}")
             except OptionError as error:
                 raise RevisionRejectedError(error) from None
 

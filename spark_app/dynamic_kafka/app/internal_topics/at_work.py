@@ -55,8 +55,9 @@ class InternalTopicsAtWork:
         """Return for each internal topic whether it was lost (`TopicWatch.lost`)."""
         return self._watch.lost() if self._watch is not None else {}
 
+    @property
     def homes(self) -> tuple[str, ...]:
-        """Return the cluster of the metadata that is the home, by its id in `app.yaml`; none for servers of its own."""
+        """The cluster of the metadata that is the home, by its id in `app.yaml`; none for servers of its own."""
         declared = self._config.file.internal_topics
         cluster = declared.cluster if declared is not None else None
         return (cluster,) if cluster is not None else ()

@@ -85,7 +85,7 @@ class Reporter:
         prober: the thread that lists the clusters' end offsets. The first rendered document starts it if needed.
         drains: the progress of drains, which the prober updates.
         lost_topics: returns for each internal topic of the application whether it was lost.
-        homes: returns the clusters of the metadata that hold internal topics.
+        homes: the clusters of the metadata that hold internal topics.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Reporter:
         drains: DrainTracker,
         abilities: Sequence[str] = (LIVE,),
         lost_topics: Callable[[], Mapping[str, bool]] = dict,
-        homes: Callable[[], tuple[str, ...]] = tuple,
+        homes: tuple[str, ...] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pod, self._discovery, self._board, self._progress = pod, discovery, board, progress
@@ -158,7 +158,7 @@ class Reporter:
             finished=self._has_ended(),
             open_splits=tuple(sorted({split for each in sinks for split in each.open_splits})[:MAX_OPEN_SPLITS]),
             lost_topics=tuple(sorted(name for name, lost in self._lost_topics().items() if lost)[:MAX_NEVER_REACHED]),
-            homes=self._homes(),
+            homes=self._homes,
         )
         if not self._schedule.is_due(state, now):
             return True
