@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from dynamic_kafka.executor import cluster_identity
-from tests.support.fixtures import FreshCluster
+from dynamic_kafka.executor.consumer_cache import CONSUMERS
+from tests.support.fixtures import Topic, kept_open
 from tests.support.kafka import KafkaCluster
 from tests.support.relay import Relay
 from tests.support.source_run import reading
@@ -21,20 +22,32 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.deep("connections that are dropped in silence")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def relay() -> Iterator[Relay]:
     with Relay() as made:
         yield made
 
 
+@pytest.fixture(scope="module")
+def relayed(pytestconfig: pytest.Config, relay: Relay) -> Iterator[KafkaCluster]:
+    cluster = KafkaCluster("relayed", relay=relay.address)
+    relay.target = cluster.relayed
+    with kept_open(pytestconfig, pytestconfig.stash, [cluster]):
+        yield cluster.start().wait_ready()
+
+
 @pytest.fixture
-def at(fresh_cluster: FreshCluster, relay: Relay, path: Path, orders: str) -> KafkaCluster:
-    """Return a cluster behind the relay, which the metadata name."""
-    made = fresh_cluster("relayed", relay=relay.address)
-    relay.target = made.relayed
-    made.create_topic(orders)
+def orders(relayed: KafkaCluster, topic: Topic) -> str:
+    return relayed.create_topic(topic("orders"))
+
+
+@pytest.fixture
+def at(relayed: KafkaCluster, relay: Relay, path: Path, orders: str) -> KafkaCluster:
+    """Return a cluster behind the relay, which the metadata name. No other test's connection is open."""
+    CONSUMERS.close()
+    assert eventually(lambda: not relay.open())
     write_metadata(path, stream("orders", cluster("a", relay.address, [orders])))
-    return made
+    return relayed
 
 
 @pytest.mark.parametrize("policy", ["fail", "stall"])

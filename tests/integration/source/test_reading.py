@@ -417,6 +417,7 @@ def test_many_small_ranges_share_tasks(brokers: Brokers, topic: Topic) -> None:
 def test_an_abandoned_reader_leaves_a_usable_process(brokers: Brokers, topic: Topic) -> None:
     # Given a task that Spark ends after its first batch, as with LIMIT
     CONSUMERS.close()
+    before = set(threading.enumerate())
     name = brokers.a.create_topic(topic("orders"))
     brokers.a.produce(name, numbered(30_000))
     reading = Query(static(document(east=at(brokers.a, name)), startingOffsets="earliest"))
@@ -431,7 +432,7 @@ def test_an_abandoned_reader_leaves_a_usable_process(brokers: Brokers, topic: To
     reading.stop()
 
     assert len(rows) == 30_000
-    assert threading.active_count() < 100
+    assert eventually(lambda: set(threading.enumerate()) <= before, 10)
     assert len(CONSUMERS) <= 1
 
 
