@@ -20,7 +20,7 @@ from dynamic_kafka.metadata.topic_ids import saved_topic_id
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.dataloss import is_recreated, recreated_while_pending
 from dynamic_kafka.planning.integrity import TopicChange, changes_of, found_id, integrity_error, standing
-from dynamic_kafka.planning.observation import Observation
+from dynamic_kafka.planning.observation import ClusterObservation, Observation
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.questions import AbsentTopicsQuestion, DisputedIdsQuestion, Topics
 from dynamic_kafka.planning.splits import SplitRange
@@ -69,7 +69,7 @@ class ChangedTopics:
             pin, found = self._ids(cluster, topic, seen)
             if found == "":
                 missing.add((cluster, topic))
-                if pin is not None or self._options.topic_integrity_check:
+                if pin is not None or self._options.topic_integrity_check or not self._options.fail_on_data_loss:
                     asked.add((cluster, topic))
             elif found is not None and found != (pin or planned.topic_id or found):
                 doubtful[cluster, topic] = found
@@ -85,6 +85,8 @@ class ChangedTopics:
     def is_left_out(self, part: SplitRange, cluster: str, end: OffsetDocument, seen: Observation) -> bool:
         """Return whether a range must not be read, since its topic was deleted or re-created, and that is accepted.
 
+        A partition never leaves a topic: if the same topic lacks it, the broker's metadata are old, and executors wait.
+
         Args:
             cluster: the present id of the range's cluster, which has answered; its topic is not `unsettled`.
 
@@ -98,7 +100,9 @@ class ChangedTopics:
         pin, found = self._ids(cluster, topic, seen)
         if found is not None and pin not in (None, found):
             raise integrity_error([TopicChange(cluster, topic, str(pin), found, pinned=True)])
-        if found is None or planned.topic_id is None or found == planned.topic_id:
+        if found is None or planned.topic_id is None:
+            return not self._options.fail_on_data_loss and _is_gone(part, seen.answers[cluster])
+        if found == planned.topic_id:
             return False
         change = TopicChange(cluster, topic, planned.topic_id, found)
         if pin == found or self._is_accepted(end.query, change):
@@ -130,6 +134,12 @@ class ChangedTopics:
         if self._state is None or not query:
             return False
         return change.key in {each.key for each in saved_changes(self._state, query, "accepted").values()}
+
+
+def _is_gone(part: SplitRange, answer: ClusterObservation) -> bool:
+    """Return whether a cluster lacks the topic or the partition of a range."""
+    topic, partition = part.split.topic, part.split.partition
+    return topic in answer.missing or (topic in answer.topics and partition not in answer.topics[topic].latest)
 
 
 @contextmanager
@@ -186,8 +196,7 @@ def standing_verdicts(
 ) -> tuple[list[TopicChange], list[TopicChange]]:
     """Return the verdicts that end a start, and those that would if they were not wrong. Arguments as above.
 
-    A verdict is wrong if the topic is there with its id, since ids never come back. Only that a topic is missing, or
-    that it has not the id that metadata pin, is worth asking the brokers.
+    A verdict is wrong if the topic is there with its id, since ids never come back.
     """
     verdicts = list(saved_changes(state, document.query, "verdict").values()) if state is not None else []
     if state is None or not verdicts:
@@ -196,11 +205,7 @@ def standing_verdicts(
     named = [each for each in verdicts if _is_named(each, options, subscription)]
     accepted = saved_changes(state, document.query, "accepted").values()
     found = standing(named, accepted, subscription.clusters, document)
-    doubtful = {
-        (each.cluster, each.topic): each.expected
-        for each in found
-        if not each.found or _pin(subscription, each) == each.expected
-    }
+    doubtful = {(change.cluster, change.topic): change.expected for change in found}
     there = _there(have_ids, doubtful, subscription) if doubtful else frozenset()
     wrong = {each.key for each in found if (each.cluster, each.topic) in there}
     return [each for each in found if each.key not in wrong], [each for each in verdicts if each.key in wrong]
@@ -212,11 +217,6 @@ def _there(have_ids: HaveIds, ids: Mapping[tuple[str, str], str], subscription: 
     except DynamicKafkaError as error:
         log.warning("it is unknown whether the verdicts about topic integrity are still right: %s", error)
         return frozenset()
-
-
-def _pin(subscription: Subscription, change: TopicChange) -> str | None:
-    want = subscription.clusters.get(change.cluster)
-    return saved_topic_id(want.topic_ids.get(change.topic)) if want is not None else None
 
 
 def _is_named(change: TopicChange, options: SourceOptions, subscription: Subscription) -> bool:

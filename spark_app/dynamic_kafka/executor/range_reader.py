@@ -201,7 +201,8 @@ class _RangeReader:
             at = truncated_at(error)
             self.skip_loss(error.str() if at is None else f"the log was truncated at {at}", nothing_left=at is not None)
         elif code in MISSING_CODES:
-            loss = gone(self.task, self.cached, self.task.read_timeout_s)
+            # An accepted loss is none yet: the topic gets until the deadline to come back.
+            loss = gone(self.task, self.cached, self.task.read_timeout_s) if self.task.fail_on_data_loss else None
             if loss is not None:
                 self.skip_loss(*loss)
         elif code not in HARMLESS_TO_READ:

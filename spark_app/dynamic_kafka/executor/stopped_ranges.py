@@ -57,8 +57,16 @@ def explain_stop(task: ReadTask, cached: CachedConsumer, position: int, log_end:
     timeout_s = min(EXISTENCE_CHECK_S, task.read_timeout_s)
     listed = _lists(task, cached, timeout_s)
     why = absence(task, timeout_s) if listed is False else None
-    if why is not None:
+    if why is not None and task.fail_on_data_loss:
         return Loss(why, nothing_left=True)
+    if why is not None:
+        # Only a plan may give the range up: it keeps the offsets, in case the topic comes back.
+        raise ReadTimeoutError(
+            task.part.split.cluster,
+            f"{task.part} cannot be read: {why}, and did not come back within readTimeout ({task.read_timeout_s:g} s)."
+            " With a stateLocation, the next start of the query leaves the range out of the batch, and reads it if the"
+            " same topic comes back",
+        )
     if log_end is not None and log_end < task.part.end:
         end = end_offset_if_known(task, ADMIN_CHECK_S)
         if end is not None and end < task.part.end:

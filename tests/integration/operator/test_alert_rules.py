@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+from dynamic_kafka.app.telemetry.metrics import PREFIX as JOB_PREFIX
 from kafkastream_operator.core.metrics import PREFIX
 from tests.support.dashboard import dashboard
 from tests.support.operator import CHART, rendered
@@ -23,7 +24,7 @@ class Case(NamedTuple):
     """A story of a few series, one value a minute unless it says otherwise.
 
     Attributes:
-        series: {a series without prefix and common labels: its values}; promtool expands `0x5` and `0+60x5`.
+        series: {a series without the operator's prefix and common labels: its values}; promtool expands `0x5` and `0+60x5`.
         silent: a minute at which the alert must not fire.
         fires: a later minute at which it must; None: it never fires.
         labels: the labels of the alert.
@@ -173,6 +174,13 @@ CASES = {
     "an internal topic that was lost": Case(
         "KafkaStreamInternalTopicLost", {"subscription_internal_topic_lost": "0x2 1x30"}, 7, 9
     ),
+    "a changelog that cannot be written": Case(
+        "KafkaStreamChangelogUnwritten",
+        {"dynamic_kafka_changelog_unwritten_seconds": "0x5 0+60x30"},
+        20,
+        23,
+        {"namespace": "jobs", "pod": "app-driver"},
+    ),
     "a document without a subscription": Case(
         "KafkaStreamDocumentLeftBehind",
         {"document_left_behind": "_x4 1x90"},
@@ -265,7 +273,8 @@ def series(case: Case) -> list[dict[str, str]]:
     for name, values in case.series.items():
         metric, _, own = name.removesuffix("}").partition("{")
         labels = [own, *(f'{key}="{value}"' for key, value in case.labels.items())]
-        found.append({"series": f"{PREFIX}{metric}{{{','.join(filter(None, labels))}}}", "values": values})
+        full = metric if metric.startswith(JOB_PREFIX) else PREFIX + metric
+        found.append({"series": f"{full}{{{','.join(filter(None, labels))}}}", "values": values})
     return found
 
 

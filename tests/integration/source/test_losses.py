@@ -259,20 +259,6 @@ def test_a_replay_of_a_deleted_topic_is_data_loss(brokers: Brokers, topic: Topic
             run.batch()
 
 
-@DEEP
-def test_a_replay_of_a_deleted_topic_may_accept_the_loss(brokers: Brokers, topic: Topic, path: Path) -> None:
-    gone, kept = (brokers.a.create_topic(topic(name)) for name in ("gone", "kept"))
-    write_metadata(path, stream("orders", cluster("east", brokers.a, [gone, kept])))
-    produce("east", brokers.a, gone, 5)
-    wanted = produce("east", brokers.a, kept, 5)
-    with reading(path, failOnDataLoss="false") as run:
-        run.batch(crash="logged")
-        brokers.a.delete_topic(gone)
-
-        assert run.batch()
-        assert_rows(run.rows(), wanted)
-
-
 # -- the first plan ----------------------------------------------------------------------------------------------------
 
 

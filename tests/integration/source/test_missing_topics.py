@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from dynamic_kafka.errors import ClusterError
+from dynamic_kafka.errors import ClusterError, ReadTimeoutError
 from dynamic_kafka.executor.partition_bounds import absence
+from dynamic_kafka.executor.range_reader import read_range
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from tests.support.fixtures import Brokers, Topic, kept_open
 from tests.support.kafka import KafkaCluster
 from tests.support.kafka.rights import CHECKS_RIGHTS, TOPIC, allow, take_back
 from tests.support.source_run import SourceRun, reading
-from tests.support.streams import cluster, produce, stream, write_metadata
+from tests.support.streams import Rows, assert_rows, cluster, produce, stream, write_metadata
 
 pytestmark = pytest.mark.deep("topics that are away for a while")
 
@@ -140,6 +143,78 @@ def test_a_range_is_not_skipped_for_one_broker(brokers: Brokers, orders: str, pa
         # And when none has it
         brokers.a.delete_topic(orders)
         assert absence(task, 20) == "the topic no longer exists"
+
+
+class Pending(NamedTuple):
+    """A query that accepts losses, with a pending batch of two topics: `kept` and `away`.
+
+    Attributes:
+        rows: what it delivers without the range of `away`.
+        left: the records of that range.
+    """
+
+    run: SourceRun
+    away: str
+    rows: Rows
+    left: Rows
+
+
+@contextmanager
+def pending_batch(brokers: Brokers, topic: Topic, path: Path, **options: object) -> Iterator[Pending]:
+    kept, away = (brokers.a.create_topic(topic(name)) for name in ("kept", "away"))
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [kept, away])))
+    with reading(path, failOnDataLoss="false", **options) as run:
+        run.until_rows(produce("a", brokers.a, kept, 2) + produce("a", brokers.a, away, 2))
+        rows = run.rows() + produce("a", brokers.a, kept, 3)
+        left = produce("a", brokers.a, away, 3)
+        run.batch(crash="logged")
+        yield Pending(run, away, rows, left)
+
+
+def test_a_replay_skips_no_range_of_a_topic_that_is_away(
+    brokers: Brokers, topic: Topic, path: Path, forgetful: Forgetful, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pending_batch(brokers, topic, path) as (run, away, rows, left):
+        with monkeypatch.context() as patch:
+            patch.setattr(ClusterAdmin, "absent_topics", lambda admin, topics: frozenset(topics))
+            forgetful.absent = away
+            assert run.batch()
+            assert_rows(run.rows(), rows)
+            run.restart()
+            run.until(lambda: run.parked == {("a", away): {0: 2}}, "the topic to be parked at the range's start")
+
+        forgetful.absent = ""
+        run.until_rows(rows + left)
+
+
+def test_a_replay_of_a_deleted_topic_may_accept_the_loss(brokers: Brokers, topic: Topic, path: Path) -> None:
+    with pending_batch(brokers, topic, path) as (run, away, rows, _):
+        brokers.a.delete_topic(away)
+        assert run.batch()
+        assert_rows(run.rows(), rows)
+        run.until(lambda: run.parked == {("a", away): {0: 2}}, "the topic to be parked at the range's start")
+
+        # Another topic of this name is read from its first record
+        brokers.a.create_topic(away)
+        run.until_rows(rows + produce("a", brokers.a, away, 4, prefix="new"))
+
+
+def test_executors_skip_no_range_of_a_topic_that_is_away(brokers: Brokers, topic: Topic, path: Path) -> None:
+    with pending_batch(brokers, topic, path, stateLocation=None, readTimeout="3s") as (run, away, rows, _):
+        # Given a topic that is deleted after the replay was decided
+        run.batch(crash="partitioned")
+        brokers.a.delete_topic(away)
+
+        # Then its range waits and fails, and so does each start that has no place to record that it is left out
+        [task] = [task for task in run.tasks if task.part.split.topic == away]
+        for attempt in (lambda: list(read_range(task)), run.batch):
+            with pytest.raises(ReadTimeoutError, match=f"{away}.*the topic no longer exists, and did not come back"):
+                attempt()
+            run.stop()
+
+        run.restart(stateLocation=path.parent / "state")
+        assert run.batch()
+        assert_rows(run.rows(), rows)
 
 
 # -- rights ------------------------------------------------------------------------------------------------------------

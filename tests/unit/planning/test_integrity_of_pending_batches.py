@@ -184,7 +184,7 @@ def refused(
 def test_a_verdict_ends_a_start_with_the_same_words() -> None:
     state = MemoryState()
     save_change(state, "q", "verdict", CHANGE)
-    assert refused(state) == str(integrity_error([CHANGE]))
+    assert refused(state, have_ids=having("new")) == str(integrity_error([CHANGE]))
     assert refused(state, pin="new") == ""
     assert refused(state, named="u") == ""
     save_change(state, "q", "accepted", CHANGE)
@@ -227,16 +227,19 @@ def having(topic_id: str) -> HaveIds:
     return lambda ids, _: frozenset(key for key, expected in ids.items() if key[1] == "t" and expected == topic_id)
 
 
-def test_a_topic_that_is_there_again_withdraws_the_verdict(caplog: pytest.LogCaptureFixture) -> None:
-    # Given a verdict that all brokers lacked the topic for a moment
+@pytest.mark.parametrize("verdict", [DELETION, CHANGE], ids=["missing", "re-created"])
+def test_a_topic_that_is_there_again_withdraws_the_verdict(
+    verdict: TopicChange, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Given a verdict that all brokers lacked the topic for a moment, or one with the id of a topic before it
     state = MemoryState()
-    save_change(state, "q", "verdict", DELETION)
+    save_change(state, "q", "verdict", verdict)
 
     # When the topic is there with its id at the next start, then that goes on, and nothing is accepted
     assert refused(state, have_ids=having("old")) == ""
     assert "the verdict is withdrawn, since the topic is there with its id: topic 't' of cluster 'east'" in caplog.text
     assert not saved_changes(state, "q", "verdict") and not saved_changes(state, "q", "accepted")
-    assert list(saved_changes(state, "q", "withdrawn").values()) == [DELETION]
+    assert list(saved_changes(state, "q", "withdrawn").values()) == [verdict]
 
     # And a deletion that happens later ends the query, and each start
     save_change(state, "q", "verdict", DELETION)

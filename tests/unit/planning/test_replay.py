@@ -23,7 +23,7 @@ from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning import renames
 from dynamic_kafka.planning.codec import decode, fingerprint
-from dynamic_kafka.planning.observation import ClusterObservation, Observation
+from dynamic_kafka.planning.observation import ClusterObservation, Observation, TopicObservation
 from dynamic_kafka.planning.progress import (
     ClusterProgress,
     OffsetDocument,
@@ -161,6 +161,40 @@ def test_a_topic_that_one_listing_of_a_pattern_lacks_is_kept(exists: bool) -> No
         assert not state.files
     else:
         assert [part.split.topic for part in replays.ranges(start, end)] == ["t"]
+
+
+def of_east(planned: str | None, answer: ClusterObservation, **options: Any) -> tuple[list[SplitRange], MemoryState]:
+    """Return what a replay reads of the cluster east, whose topic `u` was planned under this id; and the state."""
+    topics = {"t": TopicProgress("s", {0: 9}), "u": TopicProgress("s", {0: 4}, topic_id=planned)}
+    start = replace(START, clusters={"east": START.clusters["east"]})
+    end = replace(END, previous=fingerprint(start), clusters={"east": ClusterProgress(topics, "Mk")})
+    state, seen = MemoryState(), replace(observation({"east": ("t", "u")}), answers={"east": answer})
+    replays = Replays(
+        replace(OPTIONS, **options), options.get("state_location", state), lambda _: seen, trust_one_broker
+    )
+    replays.restore(end)
+    return replays.ranges(start, end), state
+
+
+T_IS_THERE = {"t": TopicObservation({0: 9}, topic_id="T")}
+AWAY = ClusterObservation(T_IS_THERE, "Mk", missing=frozenset({"u"}))
+
+
+@pytest.mark.parametrize("planned", ["U", None])
+def test_a_topic_that_is_away_is_left_out_if_losses_are_accepted(planned: str | None) -> None:
+    ranges, state = of_east(planned, AWAY, fail_on_data_loss=False)
+    assert ranges == [EAST_T] and [made.left_out for made in state.amendments("q")] == [(EAST_U,)]
+    assert of_east(planned, AWAY)[0] == [EAST_T, EAST_U]  # executors find the loss
+    assert of_east(planned, AWAY, fail_on_data_loss=False, state_location=None)[0] == [EAST_T, EAST_U]
+
+
+@pytest.mark.parametrize(
+    ("planned", "now", "kept"), [("U", "U", True), (None, None, False)], ids=["the same topic", "without ids"]
+)
+def test_a_partition_never_leaves_its_topic(planned: str | None, now: str | None, kept: bool) -> None:
+    answer = ClusterObservation({**T_IS_THERE, "u": TopicObservation({1: 7}, topic_id=now)}, "Mk")
+    ranges, _ = of_east(planned, answer, fail_on_data_loss=False)
+    assert ranges == ([EAST_T, EAST_U] if kept else [EAST_T])
 
 
 def test_a_silent_cluster_is_left_out_under_stall() -> None:
