@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from demo.settings import APPLICATION
-from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION
+from dynamic_kafka.contract.kubernetes_names import REVISION_ANNOTATION
 from tests.support.kube import LocalNode
 
 POD = f"{APPLICATION}-driver"

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import yaml
 from pydantic import ValidationError
 
-from dynamic_kafka.metadata.kubernetes_names import METADATA_ROLE, ROLE_LABEL
+from dynamic_kafka.contract.kubernetes_names import METADATA_ROLE, ROLE_LABEL
 from dynamic_kafka.options.command_line import parse_flags
 from dynamic_kafka.wording import counted, first_few
 from kafkastream_operator.core.fleet_tree import tree

@@ -14,7 +14,7 @@ from string import Template
 from demo import functions, sink
 from demo.checkpoint import Checkpoint
 from demo.proof import Delivered
-from dynamic_kafka.metadata.kubernetes_names import SECRETS_PATH
+from dynamic_kafka.contract.kubernetes_names import SECRETS_PATH
 
 _MOUNTS = [f"    spark.kubernetes.{role}.secrets.b-login: {SECRETS_PATH}/b-login" for role in ("driver", "executor")]
 MANIFESTS = Path(__file__).with_name("manifests")

@@ -12,7 +12,7 @@ from functools import partial
 import yaml
 
 from demo.settings import TOPIC
-from dynamic_kafka.metadata.kubernetes_names import config_map_name
+from dynamic_kafka.contract.kubernetes_names import config_map_name
 from tests.e2e.application import Application
 from tests.e2e.figures import BY_HAND
 from tests.e2e.install import NAMESPACE

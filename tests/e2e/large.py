@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 
-from dynamic_kafka.metadata.kubernetes_names import PACKED_DOCUMENT_KEY, config_map_name
+from dynamic_kafka.contract.kubernetes_names import PACKED_DOCUMENT_KEY, config_map_name
 from tests.support.kube.api import Api, Json
 from tests.support.operator import CONFIG_MAPS, STREAMS, SUBSCRIPTIONS
 

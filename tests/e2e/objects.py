@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dynamic_kafka.metadata.kubernetes_names import RENDERED_ROLE, ROLE_LABEL
+from dynamic_kafka.contract.kubernetes_names import RENDERED_ROLE, ROLE_LABEL
 from tests.e2e import large
 from tests.e2e.application import Application
 from tests.e2e.install import NAMESPACE, OPERATOR, OPERATOR_NAMESPACE

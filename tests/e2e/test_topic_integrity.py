@@ -25,7 +25,9 @@ def test_git_accepts_a_recreated_topic(shop: Shop) -> None:
         message = checked.stalled()["message"]
         assert f"topic '{TOPIC}' of cluster 'C'" in message
         # A plan between the two calls finds the topic missing, and ends the query for that
-        assert f"was re-created (id {old}, now {new})" in message or f"is missing (id {old})" in message
+        assert (
+            f"id={old} now={new}] the topic was re-created" in message or f"id={old}] the topic is missing" in message
+        )
         shop.mark(f"{NAME} has failed for good")
 
         # Nothing starts it but the new id, and that does so once

@@ -8,8 +8,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from demo.kube import rendered
-from dynamic_kafka.metadata.driver_report import DriverReport
-from dynamic_kafka.metadata.kubernetes_names import (
+from dynamic_kafka.contract.driver_report import DriverReport
+from dynamic_kafka.contract.kubernetes_names import (
     RENDERED_ROLE,
     REPORT_ANNOTATION,
     REVISION_ANNOTATION,

@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
-from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION, SERVICE_ACCOUNT_ENVIRONMENT
+from dynamic_kafka.contract.kubernetes_names import REPORT_ANNOTATION, SERVICE_ACCOUNT_ENVIRONMENT
 from tests.support.certificates import CertificateAuthority
 from tests.support.https_server import HttpsServer
 

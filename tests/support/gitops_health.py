@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import yaml
 from lupa.lua51 import LuaRuntime
 
-from dynamic_kafka.metadata.kubernetes_names import GROUP
+from dynamic_kafka.contract.kubernetes_names import GROUP
 from tests.support.gitops import EXAMPLE
 
 HEALTH_FILE = EXAMPLE / "argocd" / "health.yaml"

@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
-from dynamic_kafka.app.exit_codes import ExitCode, code_of
+from dynamic_kafka.app.failures import code_of
+from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.driver.metadata_services import make_discovery
 from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.metadata import KafkaMetadataService, KafkaStream, KafkaStreamSubscriber

@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from dynamic_kafka.metadata.kubernetes_names import (
+from dynamic_kafka.contract.kubernetes_names import (
     GROUP,
     PATTERN_ANNOTATION,
     RELEASE_ANNOTATION,

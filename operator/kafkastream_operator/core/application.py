@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from kafkastream_operator.core.failure import NO_FAILURE, Failure
 from kafkastream_operator.core.topic_integrity import TopicVerdict
 
 Life = Literal["Running", "Starting", "Failing", "Suspended", "Completed", "Failed", "Absent"]
@@ -34,7 +35,7 @@ class Application:
         restart_refusal: why it would not start again after its driver ended, with a remedy; "" if it would.
         restart_allowed_at: from when on it would start again, if `restart_refusal` ends by itself.
         verdict: why its driver has ended for good, if its status has that (Apache's) and a topic is the reason.
-        failure: the cause in its status, if it has failed, as `core.failure` shows it; "" if it names none.
+        failure: the failure in its status; an empty one if it has not failed, or names none.
         runs_again: the change of its spec without which its Spark operator runs it again after it has completed; ""
             if it does not.
         failed_submission: the submission that has failed, until the next attempt begins; "" if none has.
@@ -52,7 +53,7 @@ class Application:
     restarts_itself: bool = True
     restart_refusal: str = ""
     restart_allowed_at: datetime | None = None
-    failure: str = ""
+    failure: Failure = NO_FAILURE
     verdict: TopicVerdict | None = None
     failed_submission: str = ""
     runs_again: str = ""
@@ -74,12 +75,12 @@ class FailedDriver(NamedTuple):
 
     Attributes:
         submission: the submission of the application that it was made for.
-        cause: as `core.failure` shows it; "" if the pod names none.
+        failure: an empty one if the pod names none.
     """
 
     uid: str
     submission: str
-    cause: str
+    failure: Failure
 
 
 @dataclass(frozen=True)

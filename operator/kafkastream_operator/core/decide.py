@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 
-from dynamic_kafka.metadata.kubernetes_names import config_map_name
+from dynamic_kafka.contract.kubernetes_names import config_map_name
 from kafkastream_operator.core import orphan, recovery
 from kafkastream_operator.core.conditions import subscription as conditions
 from kafkastream_operator.core.conditions.events import events_of, new_problems, unused_releases

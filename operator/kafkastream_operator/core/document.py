@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from dynamic_kafka.contract.kubernetes_names import DOCUMENT_KEY, PACKED_DOCUMENT_KEY
 from dynamic_kafka.errors import MetadataConflictError
 from dynamic_kafka.metadata.document import MAX_DOCUMENT_BYTES, contract_of, document_hash
 from dynamic_kafka.metadata.document_models import MappingDocument
-from dynamic_kafka.metadata.kubernetes_names import DOCUMENT_KEY, PACKED_DOCUMENT_KEY
 from dynamic_kafka.metadata.model import KafkaStream, Revision
 from dynamic_kafka.metadata.subscription import unite
 from dynamic_kafka.metadata.validation_errors import explain

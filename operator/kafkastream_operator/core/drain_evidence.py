@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from dynamic_kafka.metadata.driver_report import DriverReport
-from dynamic_kafka.metadata.kubernetes_names import DRAIN_REPORT_INTERVAL_S
+from dynamic_kafka.contract.driver_report import DriverReport
+from dynamic_kafka.contract.kubernetes_names import DRAIN_REPORT_INTERVAL_S
 from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.document import Key

@@ -1,4 +1,6 @@
-"""The cause of an application's failure, in one line for a condition. Pure; the modules of `spark` call it.
+"""The failure of an application: its cause in one line for a condition, and its exit code. Pure.
+
+The modules of `spark` call it.
 
 The text comes from a Spark operator, from Spark or from the application. It may hold a stack trace, a command line with
 secrets, and parts that differ in each attempt. The line goes into a status: so it has no secret, and two attempts that
@@ -9,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from dynamic_kafka.metadata.termination_message import TerminationMessage
+from dynamic_kafka.contract.exit_codes import MEANINGS
+from dynamic_kafka.contract.termination_message import TerminationMessage
 from dynamic_kafka.wording import MASK, without_secrets
-from kafkastream_operator.core.exit_codes import explained
 
 MAX_CHARACTERS = 300
 """The longest line that a condition quotes."""
@@ -27,6 +29,8 @@ _LOG_LEVEL = re.compile(r"(?:log4j:)?(?:TRACE|DEBUG|INFO|WARN)\b")
 _AROUND_AN_ANSWER = re.compile(r"Failure executing: \w+ at: \S+ Message: | Received status: Status\(.*")
 """The text of Spark's Kubernetes client before and after the API server's answer. It repeats what the answer has."""
 
+_EXIT_CODE = re.compile(r"\bexit ?code:? (\d{1,3})\b", re.IGNORECASE)
+"""The exit code of a driver in the words of a Spark operator."""
 _TIME = re.compile(
     r"\d{2,4}[-/]\d{2}[-/]\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d+)?(?:Z|[+-]\d{2}:?\d{2})?\s*|\b\d{2}:\d{2}:\d{2}\b\s*"
 )
@@ -40,46 +44,65 @@ _ID = re.compile(
 )
 
 
-def cause_of_failure(text: str) -> str:
-    """Return the most useful line of a failure's text, with the meaning of the exit code that it names.
+class Failure(NamedTuple):
+    """The failure of an application or of its driver.
+
+    Attributes:
+        cause: one line, without its last period and with the meaning of the exit code; "" if none is named.
+        code: the exit code of the bundled application; None if it is not known.
+    """
+
+    cause: str = ""
+    code: int | None = None
+
+
+NO_FAILURE = Failure()
+
+
+def failure_in(text: str) -> Failure:
+    """Return the failure that a Spark operator's text is about: its most useful line.
 
     Args:
         text: as in the application's status; any number of lines.
-
-    Returns:
-        One line, without its last period; "" for an empty text.
     """
-    lines = [_stable(each) for each in without_secrets(text[:_MAX_READ]).splitlines() if not _STACK.match(each)]
-    found = _most_useful([each for each in lines if each])
-    if len(found) > MAX_CHARACTERS:
-        found = f"{found[: MAX_CHARACTERS - 1]}…"
-    return explained(found)
+    cause = _most_useful_line(text)
+    named = _EXIT_CODE.search(cause)
+    return _explained(cause, int(named[1]) if named is not None else None)
 
 
-def ended_containers(pod: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return name and end of each container that has ended, from a pod's status."""
-    containers = pod.get("containerStatuses") or []
-    ended = [(str(each.get("name", "")), (each.get("state") or {}).get("terminated")) for each in containers]
-    return [(name, end) for name, end in ended if end]
-
-
-def driver_failure(pod: Mapping[str, Any], containers: frozenset[str] = frozenset()) -> str:
-    """Return all that a pod's status has about the failure of its containers; "" if none has failed.
-
-    The bundled application writes the exact cause as the termination message of its container.
+def ended_containers(pod: Mapping[str, Any], names: frozenset[str] = frozenset()) -> dict[str, Mapping[str, Any]]:
+    """Return {name: end} of the containers that have ended, from a pod's status.
 
     Args:
-        containers: the names of the containers that count; empty: all of them.
+        names: those that count; empty: all of them.
     """
-    failed = [
-        (name, end)
-        for name, end in ended_containers(pod)
-        if end.get("exitCode") and (not containers or name in containers)
-    ]
-    messages = [str(end["message"]) for _, end in failed if str(end.get("message") or "").strip()]
-    return "\n".join(messages) or "\n".join(
-        f"container {name} failed with ExitCode: {end['exitCode']}, Reason: {end.get('reason') or 'unknown'}"
-        for name, end in failed
+    containers = {str(found.get("name", "")): found.get("state") or {} for found in pod.get("containerStatuses") or []}
+    return {
+        name: state["terminated"]
+        for name, state in containers.items()
+        if state.get("terminated") and (not names or name in names)
+    }
+
+
+def driver_failure(pod: Mapping[str, Any], names: frozenset[str] = frozenset()) -> Failure | None:
+    """Return the failure of a pod's containers from its status; None if none has failed. Arguments as above.
+
+    The bundled application leaves the exact cause as the termination message of its container.
+    """
+    failed = {name: end for name, end in ended_containers(pod, names).items() if end.get("exitCode")}
+    if not failed:
+        return None
+    texts = [text for end in failed.values() if (text := str(end.get("message") or "").strip())]
+    for message in filter(None, map(TerminationMessage.parse, texts)):
+        cause = _most_useful_line(message.reason)
+        return _explained(f"exit code {message.code}: {cause}", message.code)
+    if texts:
+        return Failure(_most_useful_line("\n".join(texts)))
+    return failure_in(
+        "\n".join(
+            f"container {name} failed with ExitCode: {end['exitCode']}, Reason: {end.get('reason') or 'unknown'}"
+            for name, end in failed.items()
+        )
     )
 
 
@@ -88,11 +111,25 @@ def finished_at(pod: Mapping[str, Any]) -> str:
 
     The application writes that as the termination message, which the kubelet keeps for as long as the pod exists.
     """
-    for _, end in ended_containers(pod):
+    for end in ended_containers(pod).values():
         message = TerminationMessage.parse(str(end.get("message") or ""))
-        if message is not None and message.is_finished and not end.get("exitCode"):
+        if message is not None and message.finished and not end.get("exitCode"):
             return str(end.get("finishedAt") or "")
     return ""
+
+
+def _explained(cause: str, code: int | None) -> Failure:
+    """Return the failure with the meaning of its exit code behind the cause."""
+    meaning = MEANINGS.get(code) if code is not None else None
+    if meaning is None:
+        return Failure(cause, code)
+    return Failure(f"{cause} (exit code {code} of the bundled application: {meaning.words[:-1]})", code)
+
+
+def _most_useful_line(text: str) -> str:
+    lines = [_stable(line) for line in without_secrets(text[:_MAX_READ]).splitlines() if not _STACK.match(line)]
+    found = _most_useful([line for line in lines if line])
+    return f"{found[: MAX_CHARACTERS - 1]}…" if len(found) > MAX_CHARACTERS else found
 
 
 def _stable(line: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION
+from dynamic_kafka.contract.kubernetes_names import REPORT_ANNOTATION
 from dynamic_kafka.options.durations import parse_duration_ms
 from kafkastream_operator.core.document import Key
 from kafkastream_operator.core.drain_evidence import Report, TopicReport

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from kafkastream_operator.core.application import FAILED
 from kafkastream_operator.core.drain_evidence import own_report, time_left_to_report
+from kafkastream_operator.core.failure import Failure
 from kafkastream_operator.core.timestamps import parse, stamp
 from kafkastream_operator.core.view import View
 from kafkastream_operator.models.subscription import LastFailure
@@ -28,9 +29,10 @@ def last_failure(view: View) -> LastFailure | None:
     found, failed, application = view.status.failure, view.failed_driver, view.application
     if failed is not None and (found is None or failed.uid != found.driver):
         if found is None or failed.submission != found.submission:
-            found = _next(found, view.now, failed.cause, failed.submission, failed.uid)
+            found = _next(found, view.now, failed.failure, failed.submission, failed.uid)
         else:  # the application's status was faster, and names the cause less exactly
-            found = found.model_copy(update={"cause": failed.cause or found.cause, "driver": failed.uid})
+            exact = {"cause": failed.failure.cause, "exit_code": failed.failure.code} if failed.failure.cause else {}
+            found = found.model_copy(update={**exact, "driver": failed.uid})
     has_failed_now = application is not None and application.life in FAILED and not _is_restarted(view)
     if (
         application is not None
@@ -78,11 +80,13 @@ def row_ends_at(view: View) -> datetime | None:
     return parse(found.at) + STEADY if found is not None and found.count and is_steady(view) else None
 
 
-def _next(before: LastFailure | None, now: datetime, cause: str, submission: str, driver: str) -> LastFailure:
+def _next(before: LastFailure | None, now: datetime, failure: Failure, submission: str, driver: str) -> LastFailure:
     count = before.count + 1 if before is not None else 1
     since = before.since or before.at if before is not None and before.count else stamp(now)
     names = {"submission": submission[:128], "driver": driver[:64]}
-    return LastFailure(cause=cause[:1024], count=count, at=stamp(now), since=since, **names)
+    return LastFailure(
+        cause=failure.cause[:1024], exit_code=failure.code, count=count, at=stamp(now), since=since, **names
+    )
 
 
 def _is_restarted(view: View) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from dynamic_kafka.metadata.kubernetes_names import RELEASE_ANNOTATION
+from dynamic_kafka.contract.kubernetes_names import RELEASE_ANNOTATION
 from kafkastream_operator.core.document import Key
 from kafkastream_operator.models.subscription import MAX_RELEASES, RELEASE_CHARACTERS, SubscriptionStatus
 

@@ -7,27 +7,15 @@ have it any more. The operator cannot see what the tool `accept` records, nor to
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from dynamic_kafka.metadata.termination_message import TerminationMessage
+from dynamic_kafka.contract.exit_codes import ExitCode
+from dynamic_kafka.contract.termination_message import ChangedTopic, TerminationMessage
 from dynamic_kafka.wording import without_secrets
 from kafkastream_operator.core.document import Streams, entries
-from kafkastream_operator.core.exit_codes import TOPIC_INTEGRITY
-
-_ERROR = "TopicIntegrityError: "
-_NAME = r"(?:'([^']+)'|\"([^\"]+)\")"
-_CHANGE = re.compile(rf"topic {_NAME} of cluster {_NAME} (?:was re-created|is missing) \(id ([\w-]+)[,)]")
-_MORE = re.compile(r"; (\d+) more topics?: ")
-
-
-@dataclass(frozen=True)
-class ChangedTopic:
-    """A topic that is another one now, or missing. `expected` is its id from before, as Kafka's tools print it."""
-
-    cluster: str
-    topic: str
-    expected: str
+from kafkastream_operator.core.failure import ended_containers
 
 
 @dataclass(frozen=True)
@@ -44,15 +32,18 @@ class TopicVerdict:
     more: int = 0
 
     @classmethod
-    def parse(cls, message: str) -> TopicVerdict | None:
-        """Return the verdict in a container's termination message; None if it ended for another reason."""
-        found = TerminationMessage.parse(message)
-        if found is None or found.code != TOPIC_INTEGRITY or not found.reason.startswith(_ERROR):
-            return None
-        text = " ".join(without_secrets(found.reason.removeprefix(_ERROR)).split())
-        changes = [ChangedTopic(c or d, a or b, was) for a, b, c, d, was in _CHANGE.findall(text)]
-        more = _MORE.search(text)
-        return cls(text, tuple(changes), int(more[1]) if more is not None else 0)
+    def of(cls, pod: Mapping[str, Any], names: frozenset[str] = frozenset()) -> TopicVerdict | None:
+        """Return the verdict in a pod's status; None if it has ended for another reason.
+
+        Args:
+            names: the containers that count; empty: all of them.
+        """
+        for end in ended_containers(pod, names).values():
+            message = TerminationMessage.parse(str(end.get("message") or ""))
+            if message is not None and message.code == ExitCode.TOPIC_INTEGRITY:
+                text = " ".join(without_secrets(message.reason).split())
+                return cls(text, message.changed_topics, message.more_topics)
+        return None
 
     def stands(self, streams: Streams) -> bool:
         """Return whether a driver that starts with these streams would end again, as far as they show."""

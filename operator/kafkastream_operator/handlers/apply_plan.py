@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from dynamic_kafka.metadata.kubernetes_names import REFRESH_ANNOTATION, RENDERED_ROLE, ROLE_LABEL, SUBSCRIPTION_LABEL
+from dynamic_kafka.contract.kubernetes_names import REFRESH_ANNOTATION, RENDERED_ROLE, ROLE_LABEL, SUBSCRIPTION_LABEL
 from kafkastream_operator.core.application import Patch, Refresh
 from kafkastream_operator.core.conditions.events import Events
 from kafkastream_operator.core.decide import after_refusal, without_document, without_status

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kafkastream_operator.core.application import Application, FailedDriver
-from kafkastream_operator.core.failure import cause_of_failure, driver_failure
+from kafkastream_operator.core.failure import Failure, driver_failure, failure_in
 from kafkastream_operator.kube.api import PODS, Object
 from kafkastream_operator.kube.cache import Ref
 from kafkastream_operator.spark.kinds import Kind, application_named_in
@@ -21,10 +21,10 @@ DRIVER_CONTAINER = "spark-kubernetes-driver"
 
 
 class _Ended(NamedTuple):
-    """A failed pod without its spec, and the cause that it names."""
+    """A failed pod without its spec, and the failure that it names."""
 
     metadata: Mapping[str, Any]
-    cause: str
+    failure: Failure
 
 
 class FailedDrivers:
@@ -51,7 +51,7 @@ class FailedDrivers:
         if ended is None or application is None:
             return None
         submission = kind.submission_of(application, {"metadata": ended.metadata})
-        return FailedDriver(str(ended.metadata["uid"]), submission, ended.cause) if submission else None
+        return FailedDriver(str(ended.metadata["uid"]), submission, ended.failure) if submission else None
 
 
 def _ended(pod: Object) -> _Ended | None:
@@ -61,10 +61,10 @@ def _ended(pod: Object) -> _Ended | None:
     """
     status = pod.get("status") or {}
     whole = status.get("phase") == "Failed"
-    text = driver_failure(status, frozenset() if whole else frozenset({DRIVER_CONTAINER}))
-    if not whole and not text:
+    failure = driver_failure(status, frozenset() if whole else frozenset({DRIVER_CONTAINER}))
+    if not whole and failure is None:
         return None
     kept = {key: pod["metadata"].get(key) for key in ("name", "uid", "labels", "ownerReferences")}
     # An evicted pod has no container that has ended.
     reason = ": ".join(str(status[key]) for key in ("reason", "message") if status.get(key))
-    return _Ended(kept, cause_of_failure(text or reason))
+    return _Ended(kept, failure or failure_in(reason))

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Collection
 from functools import partial
 
-from dynamic_kafka.metadata.kubernetes_names import ROLE_LABEL
+from dynamic_kafka.contract.kubernetes_names import ROLE_LABEL
 from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers.subscription_view import labels_of
 from kafkastream_operator.handlers.watch_health import Watch

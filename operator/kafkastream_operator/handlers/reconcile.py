@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from dynamic_kafka.metadata.kubernetes_names import config_map_name
+from dynamic_kafka.contract.kubernetes_names import config_map_name
 from dynamic_kafka.metadata.validation_errors import explain
 from dynamic_kafka.metadata.yaml.located import Findings
 from kafkastream_operator.core import contest

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from pydantic import ValidationError
 
-from dynamic_kafka.metadata.kubernetes_names import RELEASE_ROLLOUT_ANNOTATION, config_map_name
+from dynamic_kafka.contract.kubernetes_names import RELEASE_ROLLOUT_ANNOTATION, config_map_name
 from kafkastream_operator.core.application import Application
 from kafkastream_operator.core.rollout.budget import Restart, StreamKey, Turn, restart_of, turns
 from kafkastream_operator.handlers.stream_subscribers import application_api_version

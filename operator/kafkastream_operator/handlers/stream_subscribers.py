@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 
 from pydantic import ValidationError
 
-from dynamic_kafka.metadata.kubernetes_names import CONFIG_MAP_SUFFIX, RENDERED_ROLE, ROLE_LABEL, config_map_name
+from dynamic_kafka.contract.kubernetes_names import CONFIG_MAP_SUFFIX, RENDERED_ROLE, ROLE_LABEL, config_map_name
 from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.patterns import PatternError
 from kafkastream_operator.core.resolve import asks_for

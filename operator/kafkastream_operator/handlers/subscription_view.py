@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dynamic_kafka.metadata.kubernetes_names import (
+from dynamic_kafka.contract.kubernetes_names import (
     CONFIG_MAP_SUFFIX,
     METADATA_ROLE,
     RELEASE_ANNOTATION,
@@ -36,7 +36,7 @@ from kafkastream_operator.core.catalog import (
 )
 from kafkastream_operator.core.document import Document, is_packed, read_document
 from kafkastream_operator.core.drain_evidence import Driver, Report
-from kafkastream_operator.core.failure import driver_failure, finished_at
+from kafkastream_operator.core.failure import finished_at
 from kafkastream_operator.core.release import releases_of
 from kafkastream_operator.core.rollout.budget import Turn
 from kafkastream_operator.core.rollout.step import Timing
@@ -254,7 +254,7 @@ def _driver(cache: Cache, pod: Object, owned: bool, document: str, current: bool
         unreadable=bool(text) and report is None,
         namespace=meta["namespace"],
         account=str(pod.get("spec", {}).get("serviceAccountName") or "default"),
-        verdict=TopicVerdict.parse(driver_failure(pod.get("status") or {}, frozenset({DRIVER_CONTAINER})))
+        verdict=TopicVerdict.of(pod.get("status") or {}, frozenset({DRIVER_CONTAINER}))
         if owned and not running
         else None,
         finished_at=finished_at(pod.get("status") or {}) if current else "",

@@ -15,7 +15,7 @@ from typing import Any
 
 import kopf
 
-from dynamic_kafka.metadata.kubernetes_names import SUBSCRIPTION_LABEL
+from dynamic_kafka.contract.kubernetes_names import SUBSCRIPTION_LABEL
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING, Timing
 from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers.health import Health

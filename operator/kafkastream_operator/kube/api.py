@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import urllib3
 from kubernetes import client, config
 
-from dynamic_kafka.metadata.kubernetes_names import GROUP, VERSION
+from dynamic_kafka.contract.kubernetes_names import GROUP, VERSION
 from dynamic_kafka.wording import without_secrets
 from kafkastream_operator.errors import BY_STATUS, ApiError, LoginError, NotFoundError
 

@@ -17,7 +17,7 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel
 
-from dynamic_kafka.metadata.kubernetes_names import GROUP, VERSION
+from dynamic_kafka.contract.kubernetes_names import GROUP, VERSION
 from kafkastream_operator.models import stream, subscription
 
 _KEPT = (

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
-from dynamic_kafka.metadata.kubernetes_names import SECRET_CHARACTERS
+from dynamic_kafka.contract.kubernetes_names import SECRET_CHARACTERS
 from dynamic_kafka.metadata.offset_grammar import START, STOP, Side
 
 MAX_CLUSTERS = 64

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from dynamic_kafka.metadata.kubernetes_names import GROUP, VERSION
+from dynamic_kafka.contract.kubernetes_names import GROUP, VERSION
 from kafkastream_operator.models import stream, subscription
 from kafkastream_operator.models.crd import CATEGORY, attributes, crd, model_in, summary
 

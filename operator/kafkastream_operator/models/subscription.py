@@ -195,6 +195,7 @@ class LastFailure(StatusPart):
 
     Attributes:
         cause: the cause in one line, without secrets; empty if none is named.
+        exit_code: the exit code of the bundled application, if it is known.
         count: failures in a row. A driver that reports, and runs for ten minutes after the last failure, sets it to 0.
         at: the time at which the operator saw the failure.
         since: the time of the first failure in the row; absent in a status of an older version.
@@ -203,6 +204,7 @@ class LastFailure(StatusPart):
     """
 
     cause: Annotated[str, Field(max_length=1024)] = ""
+    exit_code: Annotated[int, Field(ge=0, le=255)] | None = None
     count: Annotated[int, Field(ge=0)] = 0
     at: Moment
     since: Moment | None = None

@@ -13,9 +13,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION
+from dynamic_kafka.contract.kubernetes_names import REVISION_ANNOTATION
 from kafkastream_operator.core.application import FAILED, Application, Life, Patch
-from kafkastream_operator.core.failure import cause_of_failure, driver_failure, ended_containers
+from kafkastream_operator.core.failure import NO_FAILURE, Failure, driver_failure, failure_in
 from kafkastream_operator.core.topic_integrity import TopicVerdict
 from kafkastream_operator.spark.conf import (
     ATTEMPT_ANNOTATION,
@@ -81,13 +81,14 @@ def application_of(found: Mapping[str, Any]) -> Application:
         restarts_itself=False,
         restart_refusal=restart_refusal,
         restart_allowed_at=restart_allowed_at,
-        failure=cause_of_failure(_failure(_last_state(status))) if life in FAILED else "",
+        failure=_failure(_last_state(status)) if life in FAILED else NO_FAILURE,
         runs_again=f"{_RESTARTS}.restartPolicy to OnFailure"
         if _restart_config(spec).get("restartPolicy") == "Always"
         else "",
         # The wait for the next attempt counts as that attempt already.
         failed_submission=_submission(meta, attempt - (_state(status) == _WAITING)) if life in FAILED else "",
-        verdict=_verdict(_last_state(status)) if life in FAILED else None,
+        # Its pod may be gone.
+        verdict=TopicVerdict.of(_driver_status(_last_state(status))) if life in FAILED else None,
     )
 
 
@@ -176,16 +177,15 @@ def _last_state(status: Mapping[str, Any]) -> Mapping[str, Any]:
     return next((each for each in reversed(states) if each.get("currentStateSummary", "") not in later), {})
 
 
-def _verdict(state: Mapping[str, Any]) -> TopicVerdict | None:
-    """Return why the last attempt has ended for good, if a topic was the reason. Its pod may be gone."""
-    ended = ended_containers(state.get("lastObservedDriverStatus") or {})
-    found = (TopicVerdict.parse(str(end.get("message") or "")) for _, end in ended)
-    return next((each for each in found if each is not None), None)
+def _driver_status(state: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the status of the driver's pod that a state has kept."""
+    found: Mapping[str, Any] = state.get("lastObservedDriverStatus") or {}
+    return found
 
 
-def _failure(state: Mapping[str, Any]) -> str:
-    """Return all that a state has about a failure: the words of the driver's containers, else its own."""
-    return driver_failure(state.get("lastObservedDriverStatus") or {}) or str(state.get("message") or "")
+def _failure(state: Mapping[str, Any]) -> Failure:
+    """Return the failure in a state: that of the driver's containers, else its own words."""
+    return driver_failure(_driver_status(state)) or failure_in(str(state.get("message") or ""))
 
 
 def _restart_config(spec: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dynamic_kafka.metadata.kubernetes_names import GROUP, REVISION_ENVIRONMENT, SECRETS_PATH
+from dynamic_kafka.contract.kubernetes_names import GROUP, REVISION_ENVIRONMENT, SECRETS_PATH
 from kafkastream_operator.core.application import Patch
 
 ATTEMPT_ANNOTATION = f"{GROUP}/attempt"

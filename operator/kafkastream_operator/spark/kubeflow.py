@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION
+from dynamic_kafka.contract.kubernetes_names import REVISION_ANNOTATION
 from kafkastream_operator.core.application import FAILED, Application, Life, Patch
-from kafkastream_operator.core.failure import cause_of_failure
+from kafkastream_operator.core.failure import NO_FAILURE, failure_in
 from kafkastream_operator.spark.conf import (
     ATTEMPT_ANNOTATION,
     ROLES,
@@ -64,7 +64,7 @@ def application_of(found: Mapping[str, Any]) -> Application:
         mounts=by_role[0] & by_role[1],
         driver_pod=str(status.get("driverInfo", {}).get("podName", "")),
         generation=int(meta.get("generation", 0)),
-        failure=cause_of_failure(str(state.get("errorMessage") or "")) if life in FAILED else "",
+        failure=failure_in(str(state.get("errorMessage") or "")) if life in FAILED else NO_FAILURE,
         failed_submission=str(status.get("submissionID", "")) if life in FAILED else "",
         runs_again="spec.restartPolicy.type to OnFailure, with onFailureRetries"
         if (spec.get("restartPolicy") or {}).get("type") == "Always"

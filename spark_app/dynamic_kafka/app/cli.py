@@ -4,7 +4,7 @@ The console script `dynamic-kafka <command> …` is the same.
 
 `COMMANDS` names the module of each command. A module is imported only when its command is used, so a tool that needs no
 Spark starts none. The class `Command` lists the names that each module has. An error of ours that a command raises
-becomes one line on standard error and its exit code (`exit_codes.py`). So does a file that a tool cannot read or write.
+becomes one line on standard error and its exit code (`failures.py`). So does a file that a tool cannot read or write.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, cast
 
-from dynamic_kafka.app.exit_codes import ExitCode, code_of, describe_error
+from dynamic_kafka.app.failures import code_of, describe_error
+from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.installed import explained
 from dynamic_kafka.wording import nearest

@@ -8,19 +8,20 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from dynamic_kafka.app.exit_codes import ExitCode, code_of, describe_error, reason_in, text_of
+from dynamic_kafka.app.failures import code_of, describe_error, reason_in, text_of
 from dynamic_kafka.app.query.sink_status import SinkStatus
-from dynamic_kafka.errors import DynamicKafkaError
+from dynamic_kafka.contract.exit_codes import ExitCode
+from dynamic_kafka.contract.termination_message import MAX_BYTES, TerminationMessage
+from dynamic_kafka.errors import DynamicKafkaError, TopicIntegrityError
 from dynamic_kafka.installed import explained
-from dynamic_kafka.metadata.termination_message import MAX_BYTES, TerminationMessage
-from dynamic_kafka.planning.integrity import shortened
+from dynamic_kafka.planning.integrity import changed_topics, shortened
 from dynamic_kafka.wording import without_secrets
 
 TERMINATION_LOG = Path("/dev/termination-log")
 """Kubernetes makes this file for each container, and shows its text as the reason why the container ended."""
 
-_HEAD_BYTES = 20
-"""Enough for the exit code in front of the reason."""
+_WORDS_BYTES = MAX_BYTES // 2
+"""The room for words about changed topics. As much is left for the list of them, which the operator compares."""
 
 log = logging.getLogger(__name__)
 
@@ -66,10 +67,15 @@ class Outcome:
         log.log(logging.ERROR if failed else logging.INFO, "ended with exit code %d", self.code, extra=fields)
         try:
             if termination_log.exists():
-                reason = self.reason or "finished"
-                if self.code == ExitCode.TOPIC_INTEGRITY:
-                    reason = shortened(reason, MAX_BYTES - _HEAD_BYTES)
-                message = self.finished or TerminationMessage(self.code, reason)
+                message = self.finished or self._message()
                 termination_log.write_text(message.text(), encoding="utf-8", errors="replace")
         except OSError as error:
             log.debug("%s cannot be written: %s", termination_log, error)
+
+    def _message(self) -> TerminationMessage:
+        reason = self.reason or "finished"
+        if self.code != ExitCode.TOPIC_INTEGRITY:
+            return TerminationMessage(code=self.code, reason=reason)
+        words = reason.removeprefix(f"{TopicIntegrityError.__name__}: ")
+        changed = changed_topics(words)
+        return TerminationMessage(code=self.code, reason=shortened(words, _WORDS_BYTES), changed_topics=changed)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.config.loading import load_config
-from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.internal_topics.at_work import InternalTopicsAtWork
 from dynamic_kafka.app.kubernetes.pod import own_pod
 from dynamic_kafka.app.outcome import Outcome
@@ -28,6 +27,7 @@ from dynamic_kafka.app.query.stop_request import StopRequest
 from dynamic_kafka.app.telemetry.drain_tracker import DrainTracker
 from dynamic_kafka.app.telemetry.lag import LagProber
 from dynamic_kafka.app.telemetry.logs import set_up_logs
+from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.driver.metadata_services import make_discovery
 from dynamic_kafka.errors import MetadataError, OptionError
 

@@ -15,10 +15,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from dynamic_kafka.contract.kubernetes_names import REPORTED_STREAMS_BYTES
 from dynamic_kafka.errors import MetadataInvalidError
 from dynamic_kafka.metadata.document_checks import duplicate_ids, misplaced_fields, operator_only_fields, wrong_renames
 from dynamic_kafka.metadata.document_models import ListDocument, MappingDocument
-from dynamic_kafka.metadata.kubernetes_names import REPORTED_STREAMS_BYTES
 from dynamic_kafka.metadata.model import KafkaStream, Rendering, Revision
 from dynamic_kafka.metadata.names import check_servers
 from dynamic_kafka.metadata.strict_json import read_json

@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from dynamic_kafka.contract.kubernetes_names import REVISION_ENVIRONMENT
 from dynamic_kafka.errors import OptionError
-from dynamic_kafka.metadata.kubernetes_names import REVISION_ENVIRONMENT
 from dynamic_kafka.metadata.model import Revision
 
 _HASH = re.compile(r"sha256:[0-9a-f]{64}\Z")

@@ -12,18 +12,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from dynamic_kafka.contract.termination_message import ChangedTopic
 from dynamic_kafka.errors import TopicIntegrityError
 from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.metadata.topic_ids import saved_topic_id, shown_topic_id
 from dynamic_kafka.planning.checks import RevisionRejectedError
-from dynamic_kafka.planning.dataloss import recreation
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import OffsetDocument, TopicProgress
 from dynamic_kafka.planning.questions import AcceptedTopicsQuestion, DisputedIdsQuestion, Steps
 from dynamic_kafka.wording import counted, first_few, tool_command
 
-_BETWEEN_CHANGES = re.compile(r"; (?=topic ['\"])")
+_CODE = re.compile(r"\[TOPIC_CHANGED cluster=(\S+) topic=(\S+) id=([\w-]+)(?: now=[\w-]+)?\] ")
+"""The code at the start of each change in the text of an error: the JVM passes an error on as a text only."""
+_BETWEEN_CHANGES = re.compile(r"; (?=\[TOPIC_CHANGED )")
 
 
 @dataclass(frozen=True, order=True)
@@ -48,10 +50,9 @@ class TopicChange:
         return self.cluster, self.topic, self.expected, self.found
 
     def __str__(self) -> str:
-        name = f"topic {self.topic!r} of cluster {self.cluster!r}"
-        if not self.found:
-            return f"{name} is missing (id {shown_topic_id(self.expected)})"
-        return f"{name} {recreation(self.expected, self.found)}"
+        now = f" now={shown_topic_id(self.found)}" if self.found else ""
+        names = f"cluster={self.cluster} topic={self.topic} id={shown_topic_id(self.expected)}{now}"
+        return f"[TOPIC_CHANGED {names}] the topic {'was re-created' if self.found else 'is missing'}"
 
     @property
     def remedy(self) -> str:
@@ -83,6 +84,11 @@ def integrity_error(changes: Iterable[TopicChange]) -> TopicIntegrityError:
     error = TopicIntegrityError("; ".join(f"{change}. {change.remedy}" for change in found))
     error.changes = tuple(found)
     return error
+
+
+def changed_topics(words: str) -> tuple[ChangedTopic, ...]:
+    """Return the topics that the words of an `integrity_error` are about."""
+    return tuple(ChangedTopic(cluster=found[1], topic=found[2], expected=found[3]) for found in _CODE.finditer(words))
 
 
 def shortened(words: str, size: int) -> str:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dynamic_kafka.app.config.loading import load_config
-from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.outcome import Outcome
 from dynamic_kafka.app.query.checkpoints import Checkpoint
 from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.query.stop_request import StopRequest
 from dynamic_kafka.app.query.supervisor import Supervisor
+from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.driver.metadata_services import make_discovery
 from dynamic_kafka.kafka.commit_marks import CommitMark
 from dynamic_kafka.kafka.groups import GroupClient

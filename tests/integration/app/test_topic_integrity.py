@@ -54,7 +54,8 @@ def test_a_recreated_topic_ends_the_application_for_good(
             after = story.recreate()
         reason = story.ends(run)
     now = brokers.a.topic_id(story.topic)
-    words = f"TopicIntegrityError: topic {story.topic!r} of cluster 'a' was re-created (id {old}, now {now})"
+    changed = f"[TOPIC_CHANGED cluster=a topic={story.topic} id={old} now={now}] the topic was re-created"
+    words = f"TopicIntegrityError: {changed}"
     assert reason.startswith(words)
 
     # Then a re-run ends before Spark starts, with the same words
@@ -86,7 +87,8 @@ def test_a_pin_that_does_not_fit_ends_each_first_start(
     story.name(topicIds={story.topic: old})
     with run_app(story.config) as run:
         reason = story.ends(run)
-    words = f"TopicIntegrityError: topic {story.topic!r} of cluster 'a' was re-created (id {old}, now {now})"
+    changed = f"[TOPIC_CHANGED cluster=a topic={story.topic} id={old} now={now}] the topic was re-created"
+    words = f"TopicIntegrityError: {changed}"
     assert reason.startswith(words)
 
     # Then the next first start ends before Spark starts, with the same words

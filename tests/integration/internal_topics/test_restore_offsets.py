@@ -232,7 +232,7 @@ def test_a_topic_re_created_before_the_start_is_not_read(shop: Shop, tools: Tool
     app.lake = "lake-3"
     with run_app(app.write(checkpoint="checkpoints-3")) as run:
         assert run.wait_exit() == 9, run.last_lines()
-        assert f"topic '{shop.orders}' of cluster 'east' was re-created" in run.text()
+        assert f"[TOPIC_CHANGED cluster=east topic={shop.orders} id=" in run.text()
         assert_rows(run.rows(app.lake), Rows())
 
 

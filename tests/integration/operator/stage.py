@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION
+from dynamic_kafka.contract.kubernetes_names import REPORT_ANNOTATION
 from kafkastream_operator.core.document import Document, read_document
 from tests.support.kube import KubeCluster, KubeError
 from tests.support.kube.pods import PODS, set_phase

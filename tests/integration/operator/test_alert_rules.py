@@ -24,7 +24,8 @@ class Case(NamedTuple):
     """A story of a few series, one value a minute unless it says otherwise.
 
     Attributes:
-        series: {a series without the operator's prefix and common labels: its values}; promtool expands `0x5` and `0+60x5`.
+        series: {a series without the operator's prefix and common labels: its values}; promtool expands `0x5` and
+            `0+60x5`.
         silent: a minute at which the alert must not fire.
         fires: a later minute at which it must; None: it never fires.
         labels: the labels of the alert.

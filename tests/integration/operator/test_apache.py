@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.metadata.kubernetes_names import REFRESH_ANNOTATION, REVISION_ANNOTATION, STREAMS_ANNOTATION
+from dynamic_kafka.contract.kubernetes_names import REFRESH_ANNOTATION, REVISION_ANNOTATION, STREAMS_ANNOTATION
 from tests.integration.operator.stage import Stage, cluster, condition
 from tests.support.fixtures import kept_open
 from tests.support.kube import KubeCluster

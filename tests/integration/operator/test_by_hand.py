@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.metadata.kubernetes_names import METADATA_ROLE, ROLE_LABEL, STREAMS_ANNOTATION, SUBSCRIPTION_LABEL
+from dynamic_kafka.contract.kubernetes_names import METADATA_ROLE, ROLE_LABEL, STREAMS_ANNOTATION, SUBSCRIPTION_LABEL
 from kafkastream_operator.core.annotated import MADE_LABEL
 from tests.integration.operator.stage import DOCUMENT, STREAMS, SUBSCRIPTIONS, Stage, cluster, condition
 from tests.support.fixtures import kept_open

@@ -14,7 +14,7 @@ from urllib.error import URLError
 import pytest
 import yaml
 
-from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION, REPORTER_ROLE, REPORTER_VERBS
+from dynamic_kafka.contract.kubernetes_names import REPORT_ANNOTATION, REPORTER_ROLE, REPORTER_VERBS
 from tests.integration.operator.stage import APPLICATIONS, Stage, cluster
 from tests.support.dashboard import FILE
 from tests.support.fixtures import kept_open

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from dynamic_kafka.contract.termination_message import TerminationMessage
 from tests.integration.operator.stage import Stage, cluster
 from tests.support.kube import SparkOperator
 from tests.support.kube.pods import set_phase
@@ -36,7 +37,9 @@ def test_each_failure_of_a_crash_loop_stays_visible(
 
     # When two fail, one after the other
     for times in ("has failed, last", "has failed 2 times in a row, last"):
-        set_phase(stage.api, pod, "Failed", exit_code=4, written=f"{CAUSE}hunter2 is no login")
+        reason = f"{CAUSE.removeprefix('exit code 4: ')}hunter2 is no login"
+        message = TerminationMessage(code=4, reason=reason)
+        set_phase(stage.api, pod, "Failed", exit_code=4, written=message.text())
         found = stage.api.wait(
             SUBSCRIPTIONS,
             "app",

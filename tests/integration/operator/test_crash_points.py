@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION, STREAMS_ANNOTATION
+from dynamic_kafka.contract.kubernetes_names import REVISION_ANNOTATION, STREAMS_ANNOTATION
 from kafkastream_operator.core.rollout.step import Timing
 from kafkastream_operator.errors import ConflictError, NotFoundError
 from kafkastream_operator.handlers.listings import WATCHED

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.metadata.termination_message import TerminationMessage
+from dynamic_kafka.contract.termination_message import TerminationMessage
 from tests.integration.operator.stage import APPLICATIONS, Stage, cluster
 from tests.support.kube import PODS, SparkOperator
 from tests.support.kube.pods import set_phase

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION
+from dynamic_kafka.contract.kubernetes_names import REVISION_ANNOTATION
 from tests.integration.operator.stage import APPLICATIONS, STREAMS, Stage
 from tests.support.gitops import PATCHES, ExampleRepository, Tool, kustomized
 from tests.support.gitops_health import health, kstatus

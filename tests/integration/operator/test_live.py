@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dynamic_kafka.metadata.kubernetes_names import MOUNT_PATH, REFRESH_ANNOTATION, RELEASE_ANNOTATION
+from dynamic_kafka.contract.kubernetes_names import MOUNT_PATH, REFRESH_ANNOTATION, RELEASE_ANNOTATION
 from tests.integration.operator.stage import DOCUMENT, STREAMS, SUBSCRIPTIONS, Stage, cluster, condition
 from tests.support.kube import PODS, Json, SparkOperator
 from tests.support.operator import CONFIG_MAPS, OperatorProcess

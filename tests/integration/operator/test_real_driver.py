@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from dynamic_kafka.metadata.kubernetes_names import MOUNT_PATH, REVISION_ANNOTATION
+from dynamic_kafka.contract.kubernetes_names import MOUNT_PATH, REVISION_ANNOTATION
 from tests.integration.operator.stage import DOCUMENT, STREAMS, SUBSCRIPTIONS, Stage, condition
 from tests.support.fixtures import Brokers, kept_open
 from tests.support.kafka import KafkaCluster

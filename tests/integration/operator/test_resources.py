@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.metadata.kubernetes_names import METADATA_ROLE, PATTERN_ANNOTATION, ROLE_LABEL, STREAMS_ANNOTATION
+from dynamic_kafka.contract.kubernetes_names import METADATA_ROLE, PATTERN_ANNOTATION, ROLE_LABEL, STREAMS_ANNOTATION
 from tests.integration.operator.stage import APPLICATIONS, STREAMS, SUBSCRIPTIONS, Stage, cluster, condition
 from tests.support.fixtures import kept_open
 from tests.support.kube import ApiError, KubeCluster, SparkOperator

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION, REVISION_ENVIRONMENT
+from dynamic_kafka.contract.kubernetes_names import REVISION_ANNOTATION, REVISION_ENVIRONMENT
 from tests.e2e import large
 from tests.integration.operator.stage import APPLICATIONS, STREAMS, SUBSCRIPTIONS, Stage, cluster, condition
 from tests.support.kube import PODS, SparkOperator

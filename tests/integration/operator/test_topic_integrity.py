@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.app.exit_codes import ExitCode
-from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION
+from dynamic_kafka.contract.exit_codes import ExitCode
+from dynamic_kafka.contract.kubernetes_names import REVISION_ANNOTATION
+from dynamic_kafka.contract.termination_message import TerminationMessage
 from dynamic_kafka.metadata.topic_ids import saved_topic_id
-from dynamic_kafka.planning.integrity import TopicChange, integrity_error
+from dynamic_kafka.planning.integrity import TopicChange, changed_topics, integrity_error
 from tests.integration.operator.stage import APPLICATIONS, STREAMS, Stage, cluster
 from tests.support.kube import PODS, SparkOperator
 from tests.support.kube.errors import KubeError
@@ -27,9 +28,10 @@ def _is(state: str) -> Callable[[Any], bool]:
 
 def ends(stage: Stage) -> None:
     """Let the driver's container end as the bundled application does."""
-    written = f"exit code {ExitCode.TOPIC_INTEGRITY:d}: TopicIntegrityError: {integrity_error([CHANGE])}"
+    words = str(integrity_error([CHANGE]))
+    message = TerminationMessage(code=ExitCode.TOPIC_INTEGRITY, reason=words, changed_topics=changed_topics(words))
     pod = stage.api.get(PODS, "app-driver", stage.namespace)
-    set_phase(stage.api, pod, "Failed", exit_code=ExitCode.TOPIC_INTEGRITY, written=written)
+    set_phase(stage.api, pod, "Failed", exit_code=ExitCode.TOPIC_INTEGRITY, written=message.text())
     stage.api.wait(APPLICATIONS, "app", stage.namespace, until=_is("FAILED"))
 
 
@@ -49,7 +51,9 @@ def test_naming_the_new_id_starts_the_failed_application(
     # Then the subscription is stalled with both ids, and no other change starts anything
     stalled = stage.wait_condition("Stalled", "TopicIntegrity")
     assert stalled["status"] == "True"
-    assert f"topic 'orders' of cluster 'east' was re-created (id {OLD}, now {NEW})" in stalled["message"]
+    assert (
+        f"[TOPIC_CHANGED cluster=east topic=orders id={OLD} now={NEW}] the topic was re-created" in stalled["message"]
+    )
     stage.stream("orders", cluster("east"), cluster("west"))
     stage.wait_document({"east/orders": "Active", "west/orders": "Active"})
     stage.wait_condition("Stalled", "TopicIntegrity")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dynamic_kafka.metadata.kubernetes_names import STREAMS_ANNOTATION
+from dynamic_kafka.contract.kubernetes_names import STREAMS_ANNOTATION
 from tests.integration.operator.stage import Stage, cluster
 from tests.support.fixtures import kept_open
 from tests.support.kube import KubeCluster

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.metadata.kubernetes_names import RELEASE_ROLLOUT_ANNOTATION, REVISION_ANNOTATION
+from dynamic_kafka.contract.kubernetes_names import RELEASE_ROLLOUT_ANNOTATION, REVISION_ANNOTATION
 from tests.integration.operator.stage import APPLICATIONS, PODS, STREAMS, SUBSCRIPTIONS, Stage, cluster, condition
 from tests.support.kube import SparkOperator
 from tests.support.kube.pods import set_phase

@@ -48,11 +48,12 @@ def test_each_way_to_subscribe_is_checked(brokers: Brokers, orders: str, path: P
         produce("a", at, orders, 4)
         run.until(lambda: run.rows().total() == 4, "the old topic's rows")
         at.delete_topic(orders)
-        changed = f"topic {orders!r} of cluster '{'a' if way in STREAMS else 'default'}' is missing (id {old})"
+        name = "a" if way in STREAMS else "default"
+        changed = f"[TOPIC_CHANGED cluster={name} topic={orders} id={old}] the topic is missing"
         if again:
             at.create_topic(orders)
             produce("a", at, orders, 12)
-            changed = changed.replace(f"is missing (id {old})", f"was re-created (id {old}, now {at.topic_id(orders)})")
+            changed = changed.replace("] the topic is missing", f" now={at.topic_id(orders)}] the topic was re-created")
         message = run.until_fails(TopicIntegrityError)
         assert message.startswith(changed)
         assert run.until_fails(TopicIntegrityError) == message

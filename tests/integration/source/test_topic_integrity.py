@@ -59,7 +59,7 @@ class World:
         return self.at.topic_id(self.topic)
 
     def was_recreated(self) -> str:
-        return f"topic {self.topic!r} of cluster 'a' was re-created (id {self.old}, now {self.now})"
+        return f"[TOPIC_CHANGED cluster=a topic={self.topic} id={self.old} now={self.now}] the topic was re-created"
 
     def verdicts(self, run: SourceRun) -> list[tuple[str, str]]:
         changes = saved_changes(StateLocation(run.options["stateLocation"]), run.document.query, "verdict")
@@ -107,7 +107,7 @@ def test_a_deleted_topic_is_missing_until_another_is_named(world: World, fail: s
         run.until_rows(before)
         world.at.delete_topic(world.topic)
         message = run.until_fails(TopicIntegrityError)
-        assert message.startswith(f"topic {world.topic!r} of cluster 'a' is missing (id {world.old})")
+        assert message.startswith(f"[TOPIC_CHANGED cluster=a topic={world.topic} id={world.old}] the topic is missing")
         assert run.until_fails(TopicIntegrityError) == message
 
         world.at.create_topic(world.topic)
@@ -232,7 +232,7 @@ def test_a_pinned_topic_must_have_its_id_at_the_first_start(world: World) -> Non
     world.produce(3)
     with reading(world.path) as run:
         message = run.until_fails(TopicIntegrityError)
-        assert f"was re-created (id AbCdEfGhIjKlMnOpQrStUQ, now {world.old})" in message
+        assert f"id=AbCdEfGhIjKlMnOpQrStUQ now={world.old}] the topic was re-created" in message
         assert run.rows() == Rows()
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from dynamic_kafka import cause_of
-from dynamic_kafka.app.exit_codes import ExitCode, code_of
+from dynamic_kafka.app.failures import code_of
+from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.errors import TopicIntegrityError
 from tests.integration.source.test_recreated_before_reading import InterruptedSink, recreate
 from tests.support.fixtures import Brokers
@@ -47,7 +48,7 @@ def test_what_executors_find_ends_each_start(spark: SparkSession, brokers: Broke
             assert isinstance(cause, TopicIntegrityError)
             words.append(str(cause))
     now = brokers.a.topic_id(orders)
-    assert words[0].startswith(f"topic {orders!r} of cluster 'a' was re-created (id {old}, now {now})")
+    assert words[0].startswith(f"[TOPIC_CHANGED cluster=a topic={orders} id={old} now={now}] the topic was re-created")
     assert words[0] == words[1]
     assert_rows(sink.rows(), before)
 

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dynamic_kafka.metadata.kubernetes_names import POD_NAME_ENVIRONMENT, SERVICE_ACCOUNT_ENVIRONMENT
+from dynamic_kafka.contract.kubernetes_names import POD_NAME_ENVIRONMENT, SERVICE_ACCOUNT_ENVIRONMENT
 from tests.support.kube.api import Json
 from tests.support.kube.local_node import POD_FOLDER
 from tests.support.places import ROOT

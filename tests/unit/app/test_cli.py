@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from dynamic_kafka.app.cli import main
-from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.outcome import Outcome
 from dynamic_kafka.app.telemetry.logs import JsonFormatter
+from dynamic_kafka.contract.exit_codes import ExitCode
 from tests.support.places import ROOT
 
 CLI = (sys.executable, "-m", "dynamic_kafka.app")
@@ -83,7 +83,8 @@ def test_the_end_tells_its_reason_once_and_kubernetes_too(tmp_path: Path, caplog
     assert not file.exists()  # made by Kubernetes, or not wanted
     file.touch()
     outcome.report(file)
-    assert file.read_text().startswith("exit code 5: ReadTimeoutError: xxx")
+    written = json.loads(file.read_text())
+    assert written["code"] == 5 and written["reason"].startswith("ReadTimeoutError: xxx")
     assert len(file.read_text()) < 4096
     event = json.loads(JsonFormatter().format(caplog.records[-1]))
     assert (event["event"], event["code"], event["reason"]) == ("ended", 5, outcome.reason)
@@ -124,7 +125,7 @@ def test_a_reason_that_cannot_be_encoded_is_still_written(tmp_path: Path) -> Non
     file = tmp_path / "termination-log"
     file.touch()
     Outcome(ExitCode.QUERY, "cannot read /data/\udcff").report(file)
-    assert file.read_text(encoding="utf-8") == "exit code 6: cannot read /data/?"
+    assert json.loads(file.read_text(encoding="utf-8")) == {"code": 6, "reason": "cannot read /data/?"}
 
 
 def test_a_file_that_cannot_be_written_is_a_line_and_exit_code_2(

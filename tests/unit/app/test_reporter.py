@@ -17,9 +17,9 @@ from dynamic_kafka.app.kubernetes.pod import own_pod
 from dynamic_kafka.app.kubernetes.reporter import CommittedProgress, Reporter
 from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.telemetry.drain_tracker import ClusterListing, DrainTracker
+from dynamic_kafka.contract.kubernetes_names import DRAIN_REPORT_INTERVAL_S, REPORT_ANNOTATION
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.metadata.discovery_state import DiscoveryStatus
-from dynamic_kafka.metadata.kubernetes_names import DRAIN_REPORT_INTERVAL_S, REPORT_ANNOTATION
 from dynamic_kafka.metadata.model import Rendering, Revision
 from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.codec import fingerprint

@@ -21,7 +21,7 @@ from dynamic_kafka.app.kubernetes.driver_report import (
     report_text,
 )
 from dynamic_kafka.app.telemetry.drain_tracker import TopicDrain
-from dynamic_kafka.metadata.kubernetes_names import DRAIN_REPORT_INTERVAL_S
+from dynamic_kafka.contract.kubernetes_names import DRAIN_REPORT_INTERVAL_S
 from dynamic_kafka.metadata.model import Rendering, Revision
 from kafkastream_operator.core.document import Key
 from kafkastream_operator.core.drain_evidence import Report, TopicReport

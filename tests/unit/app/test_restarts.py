@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.query.restart_policy import MAX_IN_VAIN, MAX_PAUSE_S, RestartPolicy
 from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.query.stop_request import StopRequest
 from dynamic_kafka.app.query.supervisor import Supervisor
+from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.errors import ReadTimeoutError
 from dynamic_kafka.kafka.commits import GroupCommitter
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.outcome import Outcome
 from dynamic_kafka.app.query.sink_query import SinkQuery
 from dynamic_kafka.app.query.sink_status import StatusBoard
+from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.planning.codec import encode
 from dynamic_kafka.planning.progress import OffsetDocument
 
@@ -61,18 +61,20 @@ def test_only_an_end_for_good_leaves_that_in_the_termination_log(tmp_path: Path)
     log = tmp_path / "termination-log"
     log.touch()
 
-    def written(code: ExitCode = ExitCode.DONE, reason: str | None = None) -> str:
+    def written(code: ExitCode = ExitCode.DONE, reason: str | None = None) -> dict[str, Any]:
         Outcome.of_queries(code, reason, board.sinks().values()).report(log)
-        return log.read_text()
+        found: dict[str, Any] = json.loads(log.read_text())
+        return found
 
     # Given a run that has read what there was, as with `availableNow`
     board.update("lake", state="finished", document=over)
     board.update("audit", state="finished", document=OffsetDocument("q", 2, ""))
-    assert written() == "exit code 0: finished"
+    assert written() == {"code": 0, "reason": "finished"}
 
     # And one that was stopped, and one whose queries have all ended for good
     board.update("audit", state="stopped", document=over)
-    assert written(reason="SIGTERM") == "exit code 0: SIGTERM"
+    assert written(reason="SIGTERM") == {"code": 0, "reason": "SIGTERM"}
     board.update("audit", state="finished")
-    assert written() == "exit code 0: finished for good: 2 sinks, 0 splits read to the end"
-    assert written(ExitCode.GROUP_IN_USE, "GroupInUseError: x") == "exit code 7: GroupInUseError: x"
+    words = "finished for good: 2 sinks, 0 splits read to the end"
+    assert written() == {"code": 0, "reason": words, "finished": True}
+    assert written(ExitCode.GROUP_IN_USE, "GroupInUseError: x") == {"code": 7, "reason": "GroupInUseError: x"}

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from dynamic_kafka.app.cli import main
-from dynamic_kafka.metadata.kubernetes_names import MOUNT_PATH, SECRETS_PATH
+from dynamic_kafka.contract.kubernetes_names import MOUNT_PATH, SECRETS_PATH
 
 APP = """\
 name: shop

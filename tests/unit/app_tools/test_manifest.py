@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from dynamic_kafka.app.cli import main
-from dynamic_kafka.metadata.kubernetes_names import MOUNT_PATH, config_map_name
+from dynamic_kafka.contract.kubernetes_names import MOUNT_PATH, config_map_name
 from kafkastream_operator.core.application import Application
 from kafkastream_operator.spark import apache
 from kafkastream_operator.spark.kubeflow import application_of

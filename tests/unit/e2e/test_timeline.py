@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.metadata.driver_report import DriverReport, ReportedTopic
-from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION
+from dynamic_kafka.contract.driver_report import DriverReport, ReportedTopic
+from dynamic_kafka.contract.kubernetes_names import REPORT_ANNOTATION
 from tests.e2e.application import Application
 from tests.e2e.timeline import Driver, Rendered, Reported, Timeline
 from tests.support.kube import PODS, KubeError

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.app.exit_codes import ExitCode, code_of, code_of_text
+from dynamic_kafka.app.failures import code_of, code_of_text
+from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.errors import ClusterUnreachableError, DeadLetterError, ErrorCode
 from dynamic_kafka.executor import dead_letters
 from dynamic_kafka.executor.client_statistics import STATISTICS, ClientCounts

@@ -32,7 +32,9 @@ def test_another_topic_ends_the_query_and_is_recorded(
     world: World, reports: BatchReports, answers: list[Any], fail: bool
 ) -> None:
     world.answers = answers
-    with pytest.raises(TopicIntegrityError, match=r"'t' of cluster 'east' was re-created \(id old, now new\)") as ended:
+    with pytest.raises(
+        TopicIntegrityError, match=r"\[TOPIC_CHANGED cluster=east topic=t id=old now=new\] the topic was re-created"
+    ) as ended:
         world.read(checked(fail=fail, reports=reports), "rows")
     assert verdicts(reports) == list(changes_of(ended.value)) == [TopicChange("east", "t", "old", "new")]
     assert seen(reports) == []
@@ -85,7 +87,7 @@ def test_a_pin_to_the_new_id_leaves_the_range_out(world: World, reports: BatchRe
 
 def test_a_pin_is_enforced_without_the_option(world: World) -> None:
     world.answers = [OLD, NEW]
-    with pytest.raises(TopicIntegrityError, match=r"\(id old, now new\)") as ended:
+    with pytest.raises(TopicIntegrityError, match="topic=t id=old now=new") as ended:
         world.read(checked(pin="old"), "rows")
     assert changes_of(ended.value)[0].pinned
 

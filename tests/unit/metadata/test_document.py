@@ -9,9 +9,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dynamic_kafka.contract.kubernetes_names import REPORTED_STREAMS_BYTES
 from dynamic_kafka.errors import MetadataInvalidError
 from dynamic_kafka.metadata import COMMITTED, EARLIEST, LATEST, OffsetSpec, document_hash, parse_document
-from dynamic_kafka.metadata.kubernetes_names import REPORTED_STREAMS_BYTES
 from dynamic_kafka.metadata.model import Rendering
 
 LIST_FORM = """\

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from dynamic_kafka.contract.termination_message import ChangedTopic
 from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.conditions.subscription import with_conditions
 from kafkastream_operator.core.decide import after_refusal, decide, without_document, without_status
-from kafkastream_operator.core.failure import cause_of_failure
 from kafkastream_operator.core.rollout.restart import MAX_ATTEMPTS
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING, Timing
 from kafkastream_operator.core.timestamps import stamp
@@ -54,7 +54,7 @@ def stream(world: World, before: KafkaStreamStatus | None = None) -> Json:
 
 def failed_with(code: int) -> World:
     """Return an application whose driver has ended with this exit code, in Kubeflow's words."""
-    cause = cause_of_failure(f"driver container failed with ExitCode: {code}, Reason: Error")
+    cause = f"driver container failed with ExitCode: {code}, Reason: Error"
     return running().application_is("Failed", failure=cause).settle()
 
 
@@ -283,9 +283,10 @@ def unreadable_spec() -> World:
     return world
 
 
-TOPIC_CHANGED = TopicVerdict.parse(
-    "exit code 9: TopicIntegrityError: topic 'orders' of cluster 'east' was re-created (id 9tQ_vI2NQ-mPHLbQyJ0jXA, now"
-    " AbCdEfGhIjKlMnOpQrStUQ). To read the new topic from its first record, write `topicIds: {…}` into the metadata"
+TOPIC_CHANGED = TopicVerdict(
+    "[TOPIC_CHANGED cluster=east topic=orders id=9tQ_vI2NQ-mPHLbQyJ0jXA now=AbCdEfGhIjKlMnOpQrStUQ] the topic was"
+    " re-created. To read the new topic from its first record, write `topicIds: {…}` into the metadata",
+    (ChangedTopic(cluster="east", topic="orders", expected="9tQ_vI2NQ-mPHLbQyJ0jXA"),),
 )
 
 

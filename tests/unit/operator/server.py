@@ -15,7 +15,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple, cast
 
-from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION, REVISION_ANNOTATION, SUBSCRIPTION_LABEL
+from dynamic_kafka.contract.kubernetes_names import REPORT_ANNOTATION, REVISION_ANNOTATION, SUBSCRIPTION_LABEL
 from kafkastream_operator.core.document import Document, Key, read_document
 from kafkastream_operator.core.drain_evidence import TopicReport
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING

@@ -17,8 +17,8 @@ from tests.unit.operator.test_alerts import alerts
 from tests.unit.operator.test_waves import wave
 from tests.unit.operator.world import World, cluster, running
 
-WITHOUT_AN_EVENT = {"KafkaStreamOperatorStale"}
-"""No operator is there to send one."""
+WITHOUT_AN_EVENT = {"KafkaStreamOperatorStale", "KafkaStreamChangelogUnwritten"}
+"""No operator is there to send one; only the driver's log and metric have it."""
 
 
 def without_driver() -> World:

@@ -10,7 +10,7 @@ import yaml
 
 from dynamic_kafka.app.telemetry.metrics import METRICS as JOB_METRICS
 from dynamic_kafka.app.telemetry.metrics import PREFIX as JOB_PREFIX
-from kafkastream_operator.core.exit_codes import EXIT_CODES
+from dynamic_kafka.contract.exit_codes import MEANINGS
 from kafkastream_operator.core.metrics import METRICS, PREFIX
 from kafkastream_operator.spark.kinds import KINDS
 from tests.support import dashboard
@@ -80,7 +80,7 @@ def test_the_runbooks_commands_fit_both_kinds() -> None:
 
 def test_the_runbooks_have_a_remedy_for_each_exit_code() -> None:
     rows = re.findall(r"^\| (\d+) \| .+ \| .+ \|$", RUNBOOKS, re.MULTILINE)
-    assert [int(each) for each in rows] == list(EXIT_CODES)
+    assert [int(each) for each in rows] == list(MEANINGS)
 
 
 def test_a_document_is_sought_in_projected_volumes_too() -> None:

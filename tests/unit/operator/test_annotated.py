@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.metadata.kubernetes_names import RELEASE_ANNOTATION, STRATEGY_ANNOTATION, STREAMS_ANNOTATION
+from dynamic_kafka.contract.kubernetes_names import RELEASE_ANNOTATION, STRATEGY_ANNOTATION, STREAMS_ANNOTATION
 from kafkastream_operator.core.annotated import MADE_LABEL, is_applied_by_hand
 from kafkastream_operator.errors import ApiError
 from kafkastream_operator.kube.api import APACHE_APPLICATIONS, KUBEFLOW_APPLICATIONS, SUBSCRIPTIONS, Resource

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION, REVISION_ENVIRONMENT
+from dynamic_kafka.contract.kubernetes_names import REVISION_ANNOTATION, REVISION_ENVIRONMENT
 from kafkastream_operator.core.application import Patch, Pod
 from kafkastream_operator.errors import NotFoundError
 from kafkastream_operator.handlers import apply_plan

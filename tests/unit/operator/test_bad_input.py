@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from dynamic_kafka.metadata.kubernetes_names import PATTERN_ANNOTATION, STRATEGY_ANNOTATION, STREAMS_ANNOTATION
+from dynamic_kafka.contract.kubernetes_names import PATTERN_ANNOTATION, STRATEGY_ANNOTATION, STREAMS_ANNOTATION
 from kafkastream_operator.core.annotated import requested_subscription
 from kafkastream_operator.core.drain_evidence import Report, TopicReport
 from kafkastream_operator.models.subscription import KUBEFLOW, SecretBinding

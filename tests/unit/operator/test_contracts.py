@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from dynamic_kafka.contract.kubernetes_names import DOCUMENT_KEY
 from dynamic_kafka.errors import MetadataInvalidError
 from dynamic_kafka.metadata.document import CONTRACT, parse_document
-from dynamic_kafka.metadata.kubernetes_names import DOCUMENT_KEY
 from kafkastream_operator.core.document import is_packed, read_document
 from kafkastream_operator.core.drain_evidence import Report
 from tests.unit.operator.world import UID, World, cluster, revision_of, running

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from dynamic_kafka.metadata.kubernetes_names import REFRESH_ANNOTATION, STREAMS_ANNOTATION
+from dynamic_kafka.contract.kubernetes_names import REFRESH_ANNOTATION, STREAMS_ANNOTATION
 from kafkastream_operator.handlers import subscription_view
 from kafkastream_operator.kube.api import APACHE_APPLICATIONS, KUBEFLOW_APPLICATIONS, Api
 from kafkastream_operator.kube.lease import Lease

@@ -7,7 +7,7 @@ from itertools import permutations
 
 import pytest
 
-from dynamic_kafka.metadata.kubernetes_names import STREAMS_ANNOTATION
+from dynamic_kafka.contract.kubernetes_names import STREAMS_ANNOTATION
 from kafkastream_operator.core.document import Document
 from kafkastream_operator.core.drain_evidence import TopicReport
 from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS

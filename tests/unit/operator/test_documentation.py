@@ -14,12 +14,12 @@ import yaml
 from pydantic.alias_generators import to_camel
 
 from dynamic_kafka.app.config.loading import load_config
-from dynamic_kafka.metadata import kubernetes_names
-from dynamic_kafka.metadata.kubernetes_names import config_map_name
+from dynamic_kafka.contract import kubernetes_names
+from dynamic_kafka.contract.exit_codes import MEANINGS
+from dynamic_kafka.contract.kubernetes_names import config_map_name
 from kafkastream_operator import __main__ as command
 from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.drain_evidence import _WITHOUT_DRIVER
-from kafkastream_operator.core.exit_codes import EXIT_CODES
 from kafkastream_operator.models import stream, subscription
 from kafkastream_operator.models.stream import KafkaStreamSpec, KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus
@@ -53,7 +53,7 @@ def calls(name: str, argument: int) -> set[str]:
 
 def reasons() -> set[str]:
     """Return the reasons of all conditions: direct ones, of held streams, refused Secrets, applications, exit codes."""
-    of_exit_codes = {each.reason for each in EXIT_CODES.values()} - {""}
+    of_exit_codes = {each.reason for each in MEANINGS.values()} - {""}
     return calls("condition", 2) | calls("Held", 1) | calls("Refusal", 0) | set(get_args(Life)) | of_exit_codes
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from dynamic_kafka.contract.kubernetes_names import DOCUMENT_KEY, PACKED_DOCUMENT_KEY, config_map_name
 from dynamic_kafka.metadata.document import document_hash, parse_document
-from dynamic_kafka.metadata.kubernetes_names import DOCUMENT_KEY, PACKED_DOCUMENT_KEY, config_map_name
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.metadata.services.file import FileMetadataService
 from kafkastream_operator.core import document as document_module

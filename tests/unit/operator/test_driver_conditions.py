@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION
+from dynamic_kafka.contract.kubernetes_names import REPORT_ANNOTATION
 from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.conditions.driver import reporting
 from kafkastream_operator.core.document import Document

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from dynamic_kafka.metadata.kubernetes_names import METADATA_ROLE, ROLE_LABEL, STREAMS_ANNOTATION
+from dynamic_kafka.contract.kubernetes_names import METADATA_ROLE, ROLE_LABEL, STREAMS_ANNOTATION
 from kafkastream_operator.core.conditions.subscription import SUMMARY, with_conditions
 from kafkastream_operator.core.decide import decide, without_document, without_status
 from kafkastream_operator.core.drain_evidence import TopicReport

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from dynamic_kafka.app.exit_codes import ExitCode
-from kafkastream_operator.core.exit_codes import EXIT_CODES
-from kafkastream_operator.core.failure import MAX_CHARACTERS, cause_of_failure
+from dynamic_kafka.contract.exit_codes import MEANINGS, ExitCode
+from dynamic_kafka.contract.termination_message import TerminationMessage
+from kafkastream_operator.core.failure import MAX_CHARACTERS, Failure, failure_in
 from kafkastream_operator.handlers.reconcile import Reconciler
 from kafkastream_operator.kube.api import KUBEFLOW_APPLICATIONS, SUBSCRIPTIONS, Api
 from kafkastream_operator.kube.cache import Cache, Ref
@@ -62,7 +62,7 @@ SECRET = "hunter2"
     ],
 )
 def test_the_useful_line_is_quoted(text: str, cause: str) -> None:
-    assert cause_of_failure(text) == cause
+    assert failure_in(text).cause == cause
 
 
 @pytest.mark.parametrize(
@@ -86,15 +86,15 @@ def test_the_useful_line_is_quoted(text: str, cause: str) -> None:
     ],
 )
 def test_no_secret_of_another_text_is_quoted(text: str) -> None:
-    found = running().application_is("Failed", failure=cause_of_failure(text)).settle()
+    found = running().application_is("Failed", failure=text).settle()
     message = found.message("ApplicationFound")
-    assert cause_of_failure(text) in message
+    assert failure_in(text).cause in message
     assert SECRET not in message + str(found.status)
 
 
 def test_a_cause_is_one_short_line() -> None:
     for text in ("x" * 9000, "a.B: Exception " + "\x1b[31my\t\u202ez " * 900):
-        cause = cause_of_failure(text)
+        cause = failure_in(text).cause
         assert len(cause) == MAX_CHARACTERS
         assert cause.endswith("…")
         assert cause.isprintable()
@@ -103,7 +103,7 @@ def test_a_cause_is_one_short_line() -> None:
 @pytest.mark.parametrize("piece", ["token", "--token"])
 def test_a_hostile_text_does_not_hold_the_operator_up(piece: str) -> None:
     # Without bounds in the patterns, each takes half a minute.
-    assert len(cause_of_failure(piece * 40_000)) <= MAX_CHARACTERS
+    assert len(failure_in(piece * 40_000).cause) <= MAX_CHARACTERS
 
 
 @pytest.mark.parametrize(
@@ -125,37 +125,37 @@ def test_a_hostile_text_does_not_hold_the_operator_up(piece: str) -> None:
     ],
 )
 def test_two_attempts_that_fail_alike_have_one_cause(one: str, other: str) -> None:
-    assert cause_of_failure(one) == cause_of_failure(other) != ""
+    assert failure_in(one).cause == failure_in(other).cause != ""
 
 
 def test_different_causes_stay_different() -> None:
     texts = [REFUSED, CRASHED, CRASHED.replace("6", "5"), CRASHED.replace("6", "137"), "a:9092 denied", "a:9093 denied"]
-    assert len({cause_of_failure(each) for each in texts}) == len(texts)
+    assert len({failure_in(each).cause for each in texts}) == len(texts)
 
 
 def test_an_exit_code_of_ours_is_put_into_words() -> None:
-    assert cause_of_failure(CRASHED) == (
+    assert failure_in(CRASHED).cause == (
         f"{CRASHED} (exit code 6 of the bundled application: The query failed for another reason: transformation,"
         " sink, Spark)"
     )
-    assert cause_of_failure(CRASHED.replace("6", "137")) == CRASHED.replace("6", "137")
-    assert cause_of_failure("spark-submit: exit status 6") == "spark-submit: exit status 6"
+    assert failure_in(CRASHED.replace("6", "137")).cause == CRASHED.replace("6", "137")
+    assert failure_in("spark-submit: exit status 6").cause == "spark-submit: exit status 6"
 
 
 def test_the_words_for_exit_codes_are_those_of_the_guide() -> None:
     text = (ROOT / "docs" / "application.md").read_text(encoding="utf-8").partition("\n## Exit codes\n")[2]
     listed = {int(code): words for code, words in re.findall(r"^\| (\d+) \| (.*?) \|", text, re.MULTILINE)}
     ends_well = {ExitCode.DONE, ExitCode.INTERRUPTED, ExitCode.PIPE_CLOSED}
-    words = {code: meaning.words for code, meaning in EXIT_CODES.items()}
+    words = {code: meaning.words for code, meaning in MEANINGS.items()}
     assert {code: listed[code] for code in set(ExitCode) - ends_well} == words
 
 
 def test_only_a_failed_kubeflow_application_has_a_cause() -> None:
-    for state, cause in (("FAILED", cause_of_failure(CRASHED)), ("RUNNING", ""), ("PENDING_RERUN", "")):
+    for state, failure in (("FAILED", failure_in(CRASHED)), ("RUNNING", Failure()), ("PENDING_RERUN", Failure())):
         found = test_kubeflow.application(state)
         found["status"]["applicationState"]["errorMessage"] = CRASHED
-        assert kubeflow.application_of(found).failure == cause
-    assert kubeflow.application_of(test_kubeflow.application("FAILED")).failure == ""
+        assert kubeflow.application_of(found).failure == failure
+    assert kubeflow.application_of(test_kubeflow.application("FAILED")).failure == Failure()
 
 
 def failed_apache(current: str, **more: Any) -> dict[str, Any]:
@@ -169,28 +169,32 @@ def failed_apache(current: str, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("current", ["ScheduledToRestart", "ResourceReleased"])
 def test_apaches_cause_is_that_of_the_last_attempt(current: str) -> None:
     message = "Driver has one or more failed critical container(s), refer last observed status for details."
-    assert apache.application_of(failed_apache(current, message=message)).failure == message[:-1]
-    ended = {"exitCode": 2, "reason": "Error", "message": "exit code 2: OptionError: app.yaml:7: x"}
+    assert apache.application_of(failed_apache(current, message=message)).failure == Failure(message[:-1])
+    ended = {
+        "exitCode": 2,
+        "reason": "Error",
+        "message": TerminationMessage(code=2, reason="OptionError: app.yaml:7: x").text(),
+    }
     sidecar = {"name": "proxy", "state": {"terminated": {"exitCode": 0, "message": "no Exception"}}}
     for end, cause in (
-        (ended, ended["message"]),
+        (ended, "exit code 2: OptionError: app.yaml:7: x"),
         ({**ended, "message": None}, "container main failed with ExitCode: 2"),
     ):
         pod = {"containerStatuses": [sidecar, {"name": "main", "state": {"terminated": end}}]}
         found = apache.application_of(failed_apache(current, message=message, lastObservedDriverStatus=pod)).failure
-        assert found.startswith(str(cause))
-        assert "exit code 2 of the bundled application: `app.yaml`" in found
+        assert found.code == 2 and found.cause.startswith(cause)
+        assert "exit code 2 of the bundled application: `app.yaml`" in found.cause
 
 
 def test_a_running_apache_application_has_no_cause() -> None:
     found = failed_apache("RunningHealthy", message="Driver has failed.")
     found["status"]["currentState"]["message"] = "Application is running healthy."
-    assert apache.application_of(found).failure == ""
+    assert apache.application_of(found).failure == Failure()
 
 
 def test_the_condition_quotes_the_cause() -> None:
     for life in ("Failed", "Failing"):
-        world = running().application_is(life, failure=cause_of_failure(SUBMISSION)).settle()  # type: ignore[arg-type]
+        world = running().application_is(life, failure=SUBMISSION).settle()
         assert REFUSED in world.message("ApplicationFound")
         assert REFUSED in world.message("Ready")
     world.application_is("Starting", failure="").driver = None

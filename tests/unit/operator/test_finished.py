@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dynamic_kafka.metadata.termination_message import TerminationMessage
+from dynamic_kafka.contract.termination_message import TerminationMessage
 from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.drain_evidence import TopicReport
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING
@@ -254,7 +254,7 @@ MESSAGE = TerminationMessage.of_finished(1, 3).text()
         ("s1", 0, MESSAGE, "app-uid", True),
         ("s0", 0, MESSAGE, "app-uid", False),
         ("s1", 1, MESSAGE, "app-uid", False),
-        ("s1", 0, "exit code 0: finished", "app-uid", False),
+        ("s1", 0, TerminationMessage(code=0, reason="finished").text(), "app-uid", False),
         ("s1", 0, MESSAGE, "another", False),
         ("", 0, MESSAGE, "app-uid", False),
     ],

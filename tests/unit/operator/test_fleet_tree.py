@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION
+from dynamic_kafka.contract.kubernetes_names import REPORT_ANNOTATION
 from kafkastream_operator.core.drain_evidence import TopicReport
 from kafkastream_operator.core.fleet_tree import tree
 from tests.unit.operator.recorded_states import stream

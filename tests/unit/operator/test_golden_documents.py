@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dynamic_kafka.metadata.kubernetes_names import DOCUMENT_KEY
+from dynamic_kafka.contract.kubernetes_names import DOCUMENT_KEY
 from kafkastream_operator.core.document import is_packed, pack, read_document
 from tests.unit.operator.world import World, cluster, running
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION, REVISION_ENVIRONMENT
+from dynamic_kafka.contract.kubernetes_names import REVISION_ANNOTATION, REVISION_ENVIRONMENT
 from kafkastream_operator.core.application import Patch
 from kafkastream_operator.spark.kubeflow import application_of, is_driver, patch_body
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from dynamic_kafka.contract.termination_message import TerminationMessage
 from kafkastream_operator.core.application import FailedDriver
-from kafkastream_operator.core.failure import cause_of_failure, driver_failure
+from kafkastream_operator.core.failure import Failure, driver_failure
 from kafkastream_operator.core.last_failure import STEADY
 from kafkastream_operator.handlers.failed_drivers import FailedDrivers
 from kafkastream_operator.kube.api import KUBEFLOW_APPLICATIONS, PODS, SUBSCRIPTIONS
@@ -33,7 +34,7 @@ def failed(world: World) -> list[str]:
 
 def crash(world: World, cause: str = IDENTITY) -> World:
     """Let the driver fail, and the application be submitted again before the operator reconciles it."""
-    world.later(minutes=1).driver_fails(cause_of_failure(cause)).settle()
+    world.later(minutes=1).driver_fails(cause).settle()
     return world
 
 
@@ -119,7 +120,7 @@ def test_pod_and_application_show_one_failure() -> None:
     # Given the pod's message first, and then the application's state
     world = running()
     failed(world)
-    world.driver_fails(cause_of_failure(IDENTITY)).settle()
+    world.driver_fails(IDENTITY).settle()
     submission = world.application.submission if world.application is not None else ""
     world.application_is("Failing", failure="driver container failed with ExitCode: 4", submission=submission).settle()
     assert world.status.failure is not None and world.status.failure.count == 1
@@ -170,11 +171,16 @@ def ended(message: str = "", *, code: int = 4, name: str = "spark-kubernetes-dri
 
 
 def test_the_termination_message_is_the_cause() -> None:
-    assert driver_failure(ended(IDENTITY)) == IDENTITY
-    # A message without an exception comes before the words on the container, too.
-    assert driver_failure(ended("exit code 8: SIGTERM")) == "exit code 8: SIGTERM"
-    assert driver_failure(ended(" \n")) == ("container spark-kubernetes-driver failed with ExitCode: 4, Reason: Error")
-    assert driver_failure(ended(code=0)) == ""
+    written = TerminationMessage(code=8, reason="SIGTERM").text()
+    words = (
+        "exit code 8: SIGTERM (exit code 8 of the bundled application: Stopped as asked, but not within `gracePeriod`)"
+    )
+    assert driver_failure(ended(written)) == Failure(words, 8)
+    assert driver_failure(ended("another program")) == Failure("another program")
+    unnamed = driver_failure(ended(" \n"))
+    assert unnamed is not None and unnamed.code == 4
+    assert unnamed.cause.startswith("container spark-kubernetes-driver failed with ExitCode: 4, Reason: Error")
+    assert driver_failure(ended(code=0)) is None
 
 
 OWNED = {"uid": "p1", "name": "app-driver", "namespace": "ns", "ownerReferences": [{"uid": "u"}]}
@@ -191,9 +197,9 @@ def observed(status: dict[str, Any], **metadata: Any) -> FailedDriver | None:
 
 
 def test_a_failed_pod_is_remembered_with_its_submission() -> None:
-    assert observed(ended("exit code 143: x")) == FailedDriver("p1", "s", "exit code 143: x")
+    assert observed(ended("killed")) == FailedDriver("p1", "s", Failure("killed"))
     evicted = observed({"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory."})
-    assert evicted is not None and evicted.cause == "Evicted: The node was low on memory"
+    assert evicted is not None and evicted.failure == Failure("Evicted: The node was low on memory")
     # A sidecar may keep the pod running.
     assert observed(ended(phase="Running")) is not None
 
@@ -254,7 +260,7 @@ def test_a_pod_gone_before_the_reconciliation_is_not_lost() -> None:
     # Given a driver that fails with a secret in its message
     pod = server.find(PODS, "app-driver")
     assert pod is not None
-    pod["status"] = ended("exit code 6: SinkError: password=hunter2 was refused")
+    pod["status"] = ended(TerminationMessage(code=6, reason="SinkError: password=hunter2 was refused").text())
     server.put(PODS, "app-driver", pod["spec"], labels={**pod["metadata"]["labels"], kubeflow.SUBMISSION_LABEL: "s1"})
     operator.sees()
     # When Kubeflow's operator deletes it before the subscription is reconciled

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 import urllib3
 
-from dynamic_kafka.metadata.kubernetes_names import RENDERED_ROLE, ROLE_LABEL
+from dynamic_kafka.contract.kubernetes_names import RENDERED_ROLE, ROLE_LABEL
 from kafkastream_operator.core.drain_evidence import TopicReport
 from kafkastream_operator.core.metrics import METRICS, PREFIX, Histogram, MetricFamilies
 from kafkastream_operator.errors import ApiError

@@ -13,7 +13,7 @@ from typing import Any
 import kopf
 import pytest
 
-from dynamic_kafka.metadata.kubernetes_names import STREAMS_ANNOTATION
+from dynamic_kafka.contract.kubernetes_names import STREAMS_ANNOTATION
 from kafkastream_operator.core.contest import MEMORY, pause_after
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.errors import NotFoundError

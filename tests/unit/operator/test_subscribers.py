@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.metadata.kubernetes_names import (
+from dynamic_kafka.contract.kubernetes_names import (
     METADATA_ROLE,
     PACKED_DOCUMENT_KEY,
     RENDERED_ROLE,

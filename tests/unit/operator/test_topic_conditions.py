@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from kafkastream_operator.core.application import Life
-from kafkastream_operator.core.failure import cause_of_failure
 from kafkastream_operator.core.figures import subscription_figures
 from tests.unit.operator.recorded_states import failed_with, reporting
 from tests.unit.operator.world import World, running
@@ -40,7 +39,7 @@ def test_another_failure_is_about_no_topic() -> None:
 
 
 def test_a_failure_that_is_tried_again_needs_a_person_too() -> None:
-    cause = cause_of_failure("driver container failed with ExitCode: 11, Reason: Error")
+    cause = "driver container failed with ExitCode: 11, Reason: Error"
     world = running().application_is("Failing", failure=cause).settle()
     assert world.condition("Stalled") == ("True", "InternalTopicMissing")
     world.application_is("Running", failure="").settle()
@@ -49,7 +48,7 @@ def test_a_failure_that_is_tried_again_needs_a_person_too() -> None:
 
 def test_the_reason_stays_until_a_driver_reports() -> None:
     """Kubeflow's operator tries again at once: the application's status shows the failure for a moment only."""
-    cause = cause_of_failure("exit code 11: MissingInternalTopicError: internal topics are missing: 'log'")
+    cause = "exit code 11: MissingInternalTopicError: internal topics are missing: 'log'"
     world = running().later(minutes=1).driver_fails(cause).settle()
     assert world.condition("TopicsReady") == ("False", "InternalTopicMissing")
     world.driver_starts(reports=False).settle()
@@ -61,7 +60,7 @@ def test_the_reason_stays_until_a_driver_reports() -> None:
 @pytest.mark.parametrize("life", ["Completed", "Suspended", "Absent"])
 def test_an_application_at_rest_waits_for_no_topic(life: Life) -> None:
     """A run that completes within ten minutes of the failure leaves its count, which only a later run sets back."""
-    cause = cause_of_failure("exit code 10: MissingSourceTopicError: has no topic 'orders'")
+    cause = "exit code 10: MissingSourceTopicError: has no topic 'orders'"
     world = running().later(minutes=1).driver_fails(cause).settle()
     assert world.condition("Stalled") == ("True", "SourceTopicMissing")
     world.driver_starts().settle().later(minutes=1).application_is(life).driver = None

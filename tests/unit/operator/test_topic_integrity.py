@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.outcome import Outcome
+from dynamic_kafka.contract.exit_codes import MEANINGS, ExitCode
+from dynamic_kafka.contract.termination_message import ChangedTopic
 from dynamic_kafka.errors import TopicIntegrityError
 from dynamic_kafka.metadata.document import parse_document
 from dynamic_kafka.metadata.topic_ids import saved_topic_id
 from dynamic_kafka.planning.integrity import TopicChange, integrity_error
 from kafkastream_operator.core.application import Life
-from kafkastream_operator.core.exit_codes import EXIT_CODES, TOPIC_INTEGRITY
 from kafkastream_operator.core.figures import subscription_figures
 from kafkastream_operator.core.rollout.restart import MAX_ATTEMPTS
-from kafkastream_operator.core.topic_integrity import ChangedTopic, TopicVerdict
+from kafkastream_operator.core.topic_integrity import TopicVerdict
 from kafkastream_operator.spark import apache
 from tests.unit.operator.test_failures import failed_apache
 from tests.unit.operator.world import World, cluster, running
@@ -39,11 +40,17 @@ def message(*changes: TopicChange) -> str:
         return log.read_text()
 
 
+def verdict_of(text: str, code: int = 9) -> TopicVerdict | None:
+    """Return the verdict in the status of a pod whose driver has left this message."""
+    end = {"exitCode": code, "message": text}
+    return TopicVerdict.of({"containerStatuses": [{"name": "driver", "state": {"terminated": end}}]})
+
+
 def ended(*changes: TopicChange, life: Life = "Failed", **spec: Any) -> World:
     """Return a world whose driver has ended for these topics."""
     world = running(**spec)
     assert world.driver is not None
-    world.driver = replace(world.driver, running=False, verdict=TopicVerdict.parse(message(*changes or (RECREATED,))))
+    world.driver = replace(world.driver, running=False, verdict=verdict_of(message(*changes or (RECREATED,))))
     return world.application_is(life).settle()
 
 
@@ -51,26 +58,28 @@ def ended(*changes: TopicChange, life: Life = "Failed", **spec: Any) -> World:
 
 
 def test_the_operator_reads_what_the_application_writes(tmp_path: Any) -> None:
-    assert TOPIC_INTEGRITY == ExitCode.TOPIC_INTEGRITY
-    assert [code for code, each in EXIT_CODES.items() if each.cleared_by == "Acceptance"] == [TOPIC_INTEGRITY]
+    by_acceptance = [code for code, meaning in MEANINGS.items() if meaning.cleared_by == "Acceptance"]
+    assert by_acceptance == [ExitCode.TOPIC_INTEGRITY]
     log = tmp_path / "termination-log"
     log.touch()
     text = str(integrity_error([RECREATED, replace(DELETED, topic="it's")]))
     Outcome(ExitCode.TOPIC_INTEGRITY, f"{TopicIntegrityError.__name__}: {text}").report(log)
-    verdict = TopicVerdict.parse(log.read_text())
+    verdict = verdict_of(log.read_text())
     assert verdict is not None
-    assert verdict.changed == (ChangedTopic("east", "it's", OLD), ChangedTopic("east", "orders", OLD))
+    assert verdict.changed == tuple(
+        ChangedTopic(cluster="east", topic=topic, expected=OLD) for topic in ("it's", "orders")
+    )
     assert OLD in verdict.text and NEW in verdict.text
 
 
-@pytest.mark.parametrize("text", ["", "exit code 5: ClusterError: x", "exit code 9", "TopicIntegrityError: x"])
+@pytest.mark.parametrize("text", ["", '{"code": 5, "reason": "ClusterError: x"}', "TopicIntegrityError: x"])
 def test_other_reasons_are_no_verdict(text: str) -> None:
-    assert TopicVerdict.parse(text) is None
+    assert verdict_of(text) is None
 
 
 @pytest.mark.parametrize("change", [RECREATED, DELETED])
 def test_a_verdict_stands_until_the_streams_accept_it(change: TopicChange) -> None:
-    verdict = TopicVerdict.parse(message(change))
+    verdict = verdict_of(message(change))
     assert verdict is not None
 
     def streams(*topics: str, **pins: str) -> dict[str, Any]:
@@ -90,11 +99,11 @@ def test_a_list_without_room_for_all_topics_is_not_the_whole() -> None:
     assert len(text.encode()) <= 4096
 
     # Then it has whole changes, and the number of the others with a command
-    verdict = TopicVerdict.parse(text)
+    verdict = verdict_of(text)
     assert verdict is not None
     assert len(verdict.changed) > 5 and len(verdict.changed) + verdict.more == 40
     command = "`python -m dynamic_kafka.app plan app.yaml`"
-    assert verdict.text.endswith(f"; {verdict.more} more topics: {command} lists all, and so does the driver's log")
+    assert re.search(rf"; \d+ more topics: {command} lists all, and so does the driver's log$", verdict.text)
 
     # And streams that accept all listed topics do not start the application
     pins = {change.topic: NEW for change in changes[: len(verdict.changed)]}
@@ -120,7 +129,7 @@ def test_the_subscription_stalls_with_topic_and_both_ids(life: Life) -> None:
     assert world.condition("Stalled") == ("True", "TopicIntegrity")
     assert world.condition("Ready") == ("False", "TopicIntegrity")
     text = world.message("Stalled")
-    assert f"topic 'orders' of cluster 'east' was re-created (id {OLD}, now {NEW})" in text
+    assert f"[TOPIC_CHANGED cluster=east topic=orders id={OLD} now={NEW}] the topic was re-created" in text
     assert "The operator starts nothing before that" in text
     assert "kubectl patch sparkapplication.sparkoperator.k8s.io app --type merge" in text
     assert world.patches == 0
@@ -227,7 +236,7 @@ def test_apaches_status_has_the_verdict_when_the_pod_is_gone() -> None:
     end = {"exitCode": 9, "reason": "Error", "message": message(RECREATED)}
     pod = {"containerStatuses": [{"name": "proxy"}, {"name": "main", "state": {"terminated": end}}]}
     found = apache.application_of(failed_apache("ResourceReleased", message="x", lastObservedDriverStatus=pod))
-    assert found.verdict == TopicVerdict.parse(message(RECREATED))
+    assert found.verdict == verdict_of(message(RECREATED))
     world = running()
     world.driver = None
     world.application_is("Failed", restarts_itself=False, verdict=found.verdict).settle()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION
+from dynamic_kafka.contract.kubernetes_names import REPORT_ANNOTATION
 from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.annotated import MADE_LABEL
 from kafkastream_operator.core.drain_evidence import Driver, Report

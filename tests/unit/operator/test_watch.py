@@ -11,8 +11,8 @@ from typing import Any, cast
 import kopf
 import pytest
 
-from dynamic_kafka.metadata import kubernetes_names
-from dynamic_kafka.metadata.kubernetes_names import SUBSCRIPTION_LABEL
+from dynamic_kafka.contract import kubernetes_names
+from dynamic_kafka.contract.kubernetes_names import SUBSCRIPTION_LABEL
 from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers import watch
 from kafkastream_operator.handlers.health import Health

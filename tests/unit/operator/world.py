@@ -12,13 +12,14 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
-from dynamic_kafka.metadata.driver_report import LIVE, DriverReport, ReportedTopic
+from dynamic_kafka.contract.driver_report import LIVE, DriverReport, ReportedTopic
 from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.application import FAILED, Application, FailedDriver, Life, Patch, Refresh
 from kafkastream_operator.core.catalog import Catalog, ConfigMapText, config_map_entries, put_together, stream_entry
 from kafkastream_operator.core.decide import decide
 from kafkastream_operator.core.document import Document, Key
 from kafkastream_operator.core.drain_evidence import Driver, Report, TopicReport
+from kafkastream_operator.core.failure import failure_in
 from kafkastream_operator.core.rollout.budget import Turn
 from kafkastream_operator.core.rollout.step import Timing
 from kafkastream_operator.core.stream_status import Subscriber, stream_status
@@ -148,8 +149,9 @@ class World:
         self.spec, self.generation = {**self.spec, **spec}, self.generation + 1
         return self
 
-    def application_is(self, life: Life, **more: Any) -> Self:
-        """Set the state of the application."""
+    def application_is(self, life: Life, *, failure: str | None = None, **more: Any) -> Self:
+        """Set the state of the application, and its failure by a Spark operator's text."""
+        more |= {"failure": failure_in(failure)} if failure is not None else {}
         known = replace(self.application or Application("app-uid", "1", life), life=life, **more)
         failed = known.submission if life in FAILED else ""
         self.application = replace(known, failed_submission=more.get("failed_submission", failed))
@@ -172,11 +174,11 @@ class World:
         )
         return self.driver_reports() if reports else self
 
-    def driver_fails(self, cause: str = "") -> Self:
+    def driver_fails(self, text: str = "") -> Self:
         """End the driver's pod with a failure, and submit the application again before the operator sees more."""
         assert self.application is not None
         assert self.driver is not None
-        self.failed_driver = FailedDriver(self.driver.uid, self.application.submission, cause)
+        self.failed_driver = FailedDriver(self.driver.uid, self.application.submission, failure_in(text))
         self.driver = None
         return self.application_is("Starting")
 

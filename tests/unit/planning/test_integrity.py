@@ -67,7 +67,9 @@ def failure(given: PlanInput) -> str:
 @pytest.mark.parametrize("options", [CHECK, CHECK | TOLERANT])
 def test_a_recreated_topic_ends_the_query_with_both_ids(options: dict[str, str]) -> None:
     message = failure(given(seen(NEW), options=options))
-    assert message.startswith(f"topic 't' of cluster 'east' was re-created (id {OLD_SHOWN}, now {NEW}). ")
+    assert message.startswith(
+        f"[TOPIC_CHANGED cluster=east topic=t id={OLD_SHOWN} now={NEW}] the topic was re-created. "
+    )
     assert f"write `topicIds: {{t: {NEW}}}` into the metadata" in message
     assert "accept app.yaml --topic east/t" in message
 
@@ -75,7 +77,9 @@ def test_a_recreated_topic_ends_the_query_with_both_ids(options: dict[str, str])
 @pytest.mark.parametrize("options", [CHECK, CHECK | TOLERANT])
 def test_a_deleted_topic_ends_the_query_as_missing(options: dict[str, str]) -> None:
     message = failure(given(MISSING, options=options))
-    assert message.startswith(f"topic 't' of cluster 'east' is missing (id {OLD_SHOWN}). To go on, take it out of")
+    assert message.startswith(
+        f"[TOPIC_CHANGED cluster=east topic=t id={OLD_SHOWN}] the topic is missing. To go on, take it out of"
+    )
     assert message.endswith("If the cluster has it again with this id, start again")
 
 
@@ -146,7 +150,9 @@ def test_a_document_without_ids_takes_the_present_ones(logged: OffsetDocument, e
 @pytest.mark.parametrize("options", [{}, CHECK, TOLERANT])
 def test_a_pin_is_enforced_with_and_without_the_option(options: dict[str, str]) -> None:
     message = failure(given(seen(NEW), pin=OLD_SHOWN, options=options))
-    assert message.startswith(f"topic 't' of cluster 'east' was re-created (id {OLD_SHOWN}, now {NEW}). ")
+    assert message.startswith(
+        f"[TOPIC_CHANGED cluster=east topic=t id={OLD_SHOWN} now={NEW}] the topic was re-created. "
+    )
     assert "accept" not in message  # by other metadata only
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dynamic_kafka.metadata.kubernetes_names import RELEASE_ANNOTATION
+from dynamic_kafka.contract.exit_codes import MEANINGS, ExitCode
+from dynamic_kafka.contract.kubernetes_names import RELEASE_ANNOTATION
 from dynamic_kafka.wording import first_few
 from kafkastream_operator.core.application import FAILED, Application
 from kafkastream_operator.core.document import Document, Key, draining_in
-from kafkastream_operator.core.exit_codes import EXIT_CODES, TOPIC_INTEGRITY
 from kafkastream_operator.core.last_failure import failure_text, has_failed, is_steady, last_failure
 from kafkastream_operator.core.starter import Starter, next_starter
 from kafkastream_operator.core.topic_integrity import TopicVerdict
@@ -17,7 +17,7 @@ from kafkastream_operator.models.conditions import Condition, condition
 
 IDLE = frozenset({"Suspended", "Completed", "ApplicationMissing", "Orphaned"})
 """Reasons of `ApplicationFound` for which nothing runs and nothing is wrong."""
-TOPIC_CHANGED = EXIT_CODES[TOPIC_INTEGRITY].reason
+TOPIC_CHANGED = MEANINGS[ExitCode.TOPIC_INTEGRITY].reason
 _STARTS: Mapping[Starter, str] = {
     "Operator": "it is started again",
     "OperatorAfterPause": "it is started again when the pause ends",
@@ -59,7 +59,7 @@ def _failed(view: View, application: Application) -> Condition:
     name, group = view.spec.application_ref.name, view.spec.application_ref.api_version.partition("/")[0]
     found, ended = last_failure(view), application.life == "Failed"
     own = found if found is not None and found.submission == application.failed_submission else None
-    cause = (own.cause if own is not None else "") or application.failure
+    cause = (own.cause if own is not None else "") or application.failure.cause
     text = (
         f"SparkApplication {name} {has_failed(own.count if own is not None else 1)}, and"
         f" {'no driver runs' if ended else 'its Spark operator tries again'}: {cause}{'. ' if cause else ''}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from dynamic_kafka.metadata.kubernetes_names import (
+from dynamic_kafka.contract.kubernetes_names import (
     MOUNT_PATH,
     REPORT_ANNOTATION,
     REPORTER_ROLE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from dynamic_kafka.metadata.kubernetes_names import config_map_name
+from dynamic_kafka.contract.kubernetes_names import config_map_name
 from dynamic_kafka.wording import first_few
 from kafkastream_operator.core.application import SHOULD_RUN, Patch
 from kafkastream_operator.core.conditions.subscription import SUMMARY, TRANSIENT

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION, REVISION_ENVIRONMENT, SECRETS_PATH
+from dynamic_kafka.contract.exit_codes import MEANINGS, ExitCode
+from dynamic_kafka.contract.kubernetes_names import REVISION_ANNOTATION, REVISION_ENVIRONMENT, SECRETS_PATH
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.wording import first_few
 from kafkastream_operator.core.application import ALIVE, Application
 from kafkastream_operator.core.drain_evidence import Driver
-from kafkastream_operator.core.exit_codes import EXIT_CODES, TOPIC_INTEGRITY
 from kafkastream_operator.core.rollout.budget import Turn
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.models.conditions import Condition, condition
@@ -52,7 +52,7 @@ def not_running(revision: Revision, application: Application | None) -> Conditio
 def topic_changed(revision: Revision) -> Condition:
     """Say that the operator restarts nothing for this revision, because the next driver would end at once."""
     text = f"revision {revision.counter} waits: the driver has ended for a changed topic; ApplicationFound has the way"
-    return condition("RolledOut", False, EXIT_CODES[TOPIC_INTEGRITY].reason, f"{text} out")
+    return condition("RolledOut", False, MEANINGS[ExitCode.TOPIC_INTEGRITY].reason, f"{text} out")
 
 
 def paused(reason: str) -> Condition:

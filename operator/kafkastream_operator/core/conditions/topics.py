@@ -6,10 +6,10 @@ and the driver report show what is missing.
 
 from __future__ import annotations
 
+from dynamic_kafka.contract.exit_codes import INIT_COMMAND, MEANINGS
 from dynamic_kafka.wording import first_few
 from kafkastream_operator.core.application import ALIVE, FAILED
 from kafkastream_operator.core.drain_evidence import own_report
-from kafkastream_operator.core.exit_codes import INIT_COMMAND, meaning_in
 from kafkastream_operator.core.last_failure import is_steady, last_failure
 from kafkastream_operator.core.view import View
 from kafkastream_operator.models.conditions import Condition, condition
@@ -23,7 +23,7 @@ def topics_ready(view: View) -> tuple[Condition, ...]:
     failure, life = last_failure(view), view.application.life if view.application is not None else "Absent"
     ended = life in FAILED or (life in ALIVE and not is_steady(view))
     if failure is not None and failure.count and ended:
-        meaning = meaning_in(failure.cause)
+        meaning = MEANINGS.get(failure.exit_code) if failure.exit_code is not None else None
         if meaning is None or not meaning.reason or meaning.cleared_by != "Report":
             return ()
         text = f"SparkApplication {view.spec.application_ref.name} has ended because {meaning.remedy}"

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from dynamic_kafka.metadata.kubernetes_names import RELEASE_ROLLOUT_ANNOTATION
+from dynamic_kafka.contract.exit_codes import MEANINGS, ExitCode
+from dynamic_kafka.contract.kubernetes_names import RELEASE_ROLLOUT_ANNOTATION
 from dynamic_kafka.wording import first_few
 from kafkastream_operator.core.application import Application
-from kafkastream_operator.core.exit_codes import EXIT_CODES, TOPIC_INTEGRITY
 from kafkastream_operator.core.timestamps import parse
 from kafkastream_operator.models.stream import RolloutRules
 from kafkastream_operator.models.subscription import Rollout, SubscriptionStatus
 
-OVER = frozenset({"", "NotRunning", "Paused", "Rejected", "RestartRequired", EXIT_CODES[TOPIC_INTEGRITY].reason})
+OVER = frozenset({"", "NotRunning", "Paused", "Rejected", "RestartRequired", MEANINGS[ExitCode.TOPIC_INTEGRITY].reason})
 """Reasons of `RolledOut` with which a patch is not waited for: no driver starts by itself, or one has started. Or a
 person has paused the subscription, or has to correct it ("": the condition is gone), which may take days."""
 WAITING = frozenset({"RollingOut", "Reverted", "Queued", "RolloutPaused"})

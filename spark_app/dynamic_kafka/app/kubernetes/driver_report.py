@@ -1,7 +1,7 @@
 """Decide what the driver reports to the operator, and when. Driver; pure.
 
 `reporter.py` gathers the facts and calls this module, `pod.py` writes the report onto the driver's own pod. The form
-of the report is `dynamic_kafka.metadata.driver_report.DriverReport`.
+of the report is `dynamic_kafka.contract.driver_report.DriverReport`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynamic_kafka.app.telemetry.drain_tracker import TopicDrain
-from dynamic_kafka.metadata.document import CONTRACT
-from dynamic_kafka.metadata.driver_report import (
+from dynamic_kafka.contract.driver_report import (
     LIVE,
     DriverReport,
     NeverReachedCluster,
@@ -20,7 +19,8 @@ from dynamic_kafka.metadata.driver_report import (
     ReportedTopic,
     reported_size,
 )
-from dynamic_kafka.metadata.kubernetes_names import DRAIN_REPORT_INTERVAL_S
+from dynamic_kafka.contract.kubernetes_names import DRAIN_REPORT_INTERVAL_S
+from dynamic_kafka.metadata.document import CONTRACT
 from dynamic_kafka.metadata.model import Revision
 
 REPORT_INTERVAL_S = 30.0

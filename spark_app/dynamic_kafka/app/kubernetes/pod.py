@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from dynamic_kafka.metadata.kubernetes_names import (
+from dynamic_kafka.contract.kubernetes_names import (
     POD_NAME_ENVIRONMENT,
     SERVICE_ACCOUNT_ENVIRONMENT,
     SERVICE_ACCOUNT_PATH,

@@ -28,10 +28,10 @@ from dynamic_kafka.app.query.amended_progress import AmendedProgress
 from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.telemetry.drain_tracker import DrainTracker
 from dynamic_kafka.app.telemetry.lag import LagProber
+from dynamic_kafka.contract.driver_report import LIVE
+from dynamic_kafka.contract.kubernetes_names import REPORT_ANNOTATION
 from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
-from dynamic_kafka.metadata.driver_report import LIVE
-from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION
 from dynamic_kafka.planning.progress import OffsetDocument
 
 POLL_S = 1.0

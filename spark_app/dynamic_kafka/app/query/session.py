@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dynamic_kafka.app.config.app_config import AppConfig
-from dynamic_kafka.app.exit_codes import reason_in, text_of
+from dynamic_kafka.app.failures import reason_in, text_of
 from dynamic_kafka.app.query.sinks import evaluators_of
 from dynamic_kafka.errors import DynamicKafkaError, OptionError
 from dynamic_kafka.executor.file_systems import has_scheme

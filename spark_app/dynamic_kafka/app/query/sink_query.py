@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.config.schema import Sink
-from dynamic_kafka.app.exit_codes import reason_in, text_of
+from dynamic_kafka.app.failures import reason_in, text_of
 from dynamic_kafka.app.internal_topics.changelog import ChangelogWriter
 from dynamic_kafka.app.query.amended_progress import AmendedProgress
 from dynamic_kafka.app.query.checkpoints import Checkpoint

@@ -15,12 +15,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from dynamic_kafka.app.config.app_config import AppConfig
-from dynamic_kafka.app.exit_codes import ExitCode, code_of, code_of_text, describe_error, jvm_trace, reason_in, text_of
+from dynamic_kafka.app.failures import code_of, code_of_text, describe_error, jvm_trace, reason_in, text_of
 from dynamic_kafka.app.internal_topics.at_work import InternalTopicsAtWork
 from dynamic_kafka.app.query.sink_query import SinkQuery, stop_quietly
 from dynamic_kafka.app.query.sink_status import SinkStatus, StatusBoard
 from dynamic_kafka.app.query.sinks import query_name, start_query
 from dynamic_kafka.app.query.stop_request import StopRequest
+from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.errors import DynamicKafkaError, ErrorCode
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
 

@@ -11,10 +11,10 @@ import argparse
 import time
 from collections.abc import Mapping
 
-from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.tools.audit import confirm, record
 from dynamic_kafka.app.tools.formatting import table
 from dynamic_kafka.app.tools.saved_query import SavedQuery, add_query_arguments, open_query
+from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.driver.sink_log import SINK_LOG
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import OptionError, PendingRangesError

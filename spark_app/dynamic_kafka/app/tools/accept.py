@@ -14,12 +14,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.tools.accept_topics import changed_topics, meaning
 from dynamic_kafka.app.tools.audit import confirm, record
 from dynamic_kafka.app.tools.planned_changes import lost_records
 from dynamic_kafka.app.tools.preview import Preview, preview
 from dynamic_kafka.app.tools.saved_query import SavedQuery, add_query_arguments, open_query
+from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.driver.state_binding import bound_state
 from dynamic_kafka.errors import OptionError, StateMismatchError
 from dynamic_kafka.executor.verdicts import save_change

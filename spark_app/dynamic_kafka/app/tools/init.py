@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 
 from dynamic_kafka.app.config.loading import load_config
-from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.internal_topics import InitParameters, init
 from dynamic_kafka.app.internal_topics.topic_set_up import SetupResult
 from dynamic_kafka.app.tools.formatting import table
+from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.metadata.topic_ids import shown_topic_id
 from dynamic_kafka.options import parse_duration_ms

@@ -12,9 +12,9 @@ from typing import Any
 import yaml
 
 from dynamic_kafka.app.config.app_config import AppConfig
-from dynamic_kafka.app.exit_codes import ExitCode
+from dynamic_kafka.contract.exit_codes import ExitCode
+from dynamic_kafka.contract.kubernetes_names import MOUNT_PATH, SECRETS_PATH, config_map_name
 from dynamic_kafka.errors import OptionError
-from dynamic_kafka.metadata.kubernetes_names import MOUNT_PATH, SECRETS_PATH, config_map_name
 
 NAME_CHARACTERS = 63
 """The longest name of a Job: its pods carry it as a label."""

@@ -6,9 +6,9 @@ import argparse
 import json
 from typing import Any
 
-from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.tools.formatting import shown_time, table
 from dynamic_kafka.app.tools.saved_query import SavedQuery, add_query_arguments, open_query
+from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.errors import OffsetDocumentError
 from dynamic_kafka.metadata.topic_ids import shown_topic_id
 from dynamic_kafka.planning.amendments import Amendment

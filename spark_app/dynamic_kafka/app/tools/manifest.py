@@ -14,10 +14,9 @@ from collections.abc import Iterator, Sequence
 import yaml
 
 from dynamic_kafka.app.config.loading import load_config
-from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.tools.init_job import JobNames, init_job
-from dynamic_kafka.errors import OptionError
-from dynamic_kafka.metadata.kubernetes_names import (
+from dynamic_kafka.contract.exit_codes import ExitCode
+from dynamic_kafka.contract.kubernetes_names import (
     MOUNT_PATH,
     NAME_CHARACTERS,
     REPORTER_ROLE,
@@ -26,6 +25,7 @@ from dynamic_kafka.metadata.kubernetes_names import (
     SECRETS_PATH,
     config_map_name,
 )
+from dynamic_kafka.errors import OptionError
 from dynamic_kafka.options.model import SourceOptions
 
 HELP = "print the YAML that a SparkApplication, its service account and app.yaml need under the operator"

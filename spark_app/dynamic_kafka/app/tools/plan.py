@@ -12,11 +12,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from dynamic_kafka.app.exit_codes import ExitCode, code_of
+from dynamic_kafka.app.failures import code_of
 from dynamic_kafka.app.tools.formatting import table
 from dynamic_kafka.app.tools.planned_changes import Change, changes
 from dynamic_kafka.app.tools.preview import Preview, Refusal, preview
 from dynamic_kafka.app.tools.saved_query import SavedQuery, add_query_arguments, open_query
+from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.errors import OptionError, StaleCheckpointError
 from dynamic_kafka.planning.plan import Plan
 from dynamic_kafka.planning.splits import Split

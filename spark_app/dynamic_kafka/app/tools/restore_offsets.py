@@ -17,7 +17,6 @@ from functools import cached_property
 from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.app.config.schema import Sink
-from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.internal_topics.changelog import ChangelogRecord, read_changelog
 from dynamic_kafka.app.internal_topics.home import find_home
 from dynamic_kafka.app.query.checkpoints import Checkpoint
@@ -25,6 +24,7 @@ from dynamic_kafka.app.tools.delivered_rows import LastRow, last_rows
 from dynamic_kafka.app.tools.formatting import shown_time
 from dynamic_kafka.app.tools.restored_offsets import SavedOffsets, restore
 from dynamic_kafka.app.tools.restored_text import restored_text, restored_wire
+from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.driver.cluster_clients import client_of, observe_all
 from dynamic_kafka.driver.metadata_services import look_up
 from dynamic_kafka.errors import DynamicKafkaError, GroupInUseError, OptionError

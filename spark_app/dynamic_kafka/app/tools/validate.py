@@ -16,12 +16,13 @@ from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.config.internal_topics import InternalTopics
 from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.app.config.schema import Sink
-from dynamic_kafka.app.exit_codes import ExitCode, code_of
+from dynamic_kafka.app.failures import code_of
 from dynamic_kafka.app.internal_topics.home import find_home
 from dynamic_kafka.app.query.checkpoints import Checkpoint, refuse_old_checkpoint
 from dynamic_kafka.app.query.sinks import load_function, search_beside
 from dynamic_kafka.app.tools.connections import connect
 from dynamic_kafka.app.tools.formatting import table
+from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.driver.cluster_clients import client_of
 from dynamic_kafka.driver.metadata_services import make_service, make_subscriber
 from dynamic_kafka.driver.state_binding import bound_state

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from dynamic_kafka.metadata.driver_report import DriverReport, RejectedRevision, ReportedTopic, reported_size
+from dynamic_kafka.contract.driver_report import DriverReport, RejectedRevision, ReportedTopic, reported_size
 
 TOPIC = ReportedTopic(cluster="east", topic="old", lag=None, quiet_s=1.5, open_transaction=True, kafka_id="K")
 REPORT = DriverReport(

@@ -1,18 +1,38 @@
-"""The exit codes of the bundled application, and what each means for the operator. Pure; conditions and causes use it.
+"""The exit codes of the bundled application, and the meaning of each. Pure.
 
-This package may not import `dynamic_kafka.app.exit_codes`, so a test compares the codes. The operator sees a code in a
-line of `core.failure.cause_of_failure`, or in the termination message of the driver's container.
+The application ends with them, and leaves its code in the termination message. The operator shows the meaning in
+conditions. docs/application.md has the same table.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Literal
 
-TOPIC_INTEGRITY = 9
 INIT_COMMAND = "`python -m dynamic_kafka.app init app.yaml`"
+
+
+class ExitCode(IntEnum):
+    """The exit codes. After 3, 5 and 6 a later start may succeed; 2, 4, 7 and 9 to 12 need a person."""
+
+    DONE = 0
+    CONFIGURATION = 2
+    METADATA = 3
+    REFUSED = 4
+    CLUSTER = 5
+    QUERY = 6
+    GROUP_IN_USE = 7
+    GRACE_EXCEEDED = 8
+    TOPIC_INTEGRITY = 9
+    MISSING_SOURCE_TOPIC = 10
+    MISSING_INTERNAL_TOPIC = 11
+    MISCONFIGURED_INTERNAL_TOPIC = 12
+    INTERRUPTED = 130
+    """Interrupted from the keyboard while a tool ran."""
+    PIPE_CLOSED = 141
+    """The reader of a tool's output has closed the pipe, as `| head` does. Shells report this number then."""
 
 
 @dataclass(frozen=True)
@@ -33,30 +53,30 @@ class ExitMeaning:
     cleared_by: Literal["Report", "Acceptance"] = "Report"
 
 
-EXIT_CODES: Mapping[int, ExitMeaning] = {
-    2: ExitMeaning("`app.yaml`, an option, a secret's reference or the command line is wrong."),
-    3: ExitMeaning("No metadata, invalid metadata at the start, or metadata older than awaited."),
-    4: ExitMeaning(
+MEANINGS: Mapping[int, ExitMeaning] = {
+    ExitCode.CONFIGURATION: ExitMeaning("`app.yaml`, an option, a secret's reference or the command line is wrong."),
+    ExitCode.METADATA: ExitMeaning("No metadata, invalid metadata at the start, or metadata older than awaited."),
+    ExitCode.REFUSED: ExitMeaning(
         "Refused: identity, data loss, pending ranges of removed clusters, old or damaged checkpoint, another driver on"
         " the same checkpoint, a `stateLocation` without the query's state; or a cluster refuses the login or a"
         " certificate."
     ),
-    5: ExitMeaning("A Kafka cluster did not answer, or did not do as asked."),
-    6: ExitMeaning("The query failed for another reason: transformation, sink, Spark."),
-    7: ExitMeaning("Another query commits to the same consumer group."),
-    8: ExitMeaning("Stopped as asked, but not within `gracePeriod`."),
-    TOPIC_INTEGRITY: ExitMeaning(
+    ExitCode.CLUSTER: ExitMeaning("A Kafka cluster did not answer, or did not do as asked."),
+    ExitCode.QUERY: ExitMeaning("The query failed for another reason: transformation, sink, Spark."),
+    ExitCode.GROUP_IN_USE: ExitMeaning("Another query commits to the same consumer group."),
+    ExitCode.GRACE_EXCEEDED: ExitMeaning("Stopped as asked, but not within `gracePeriod`."),
+    ExitCode.TOPIC_INTEGRITY: ExitMeaning(
         "A topic was deleted or re-created, and its id is checked. No later start reads before that is accepted.",
         reason="TopicIntegrity",
         cleared_by="Acceptance",
     ),
-    10: ExitMeaning(
+    ExitCode.MISSING_SOURCE_TOPIC: ExitMeaning(
         "A topic that the metadata names does not exist.",
         reason="SourceTopicMissing",
         remedy="a topic of its streams does not exist; the driver's log names it. Create the topic, or take it out of"
         " its stream, and start the application again",
     ),
-    11: ExitMeaning(
+    ExitCode.MISSING_INTERNAL_TOPIC: ExitMeaning(
         "An internal topic is missing, or was re-created.",
         reason="InternalTopicMissing",
         remedy="an internal topic is missing or was re-created; the driver's log names it. Its records are lost if it"
@@ -64,7 +84,7 @@ EXIT_CODES: Mapping[int, ExitMeaning] = {
         " that `manifest --init` prints; then start the application again. If others exist, `init` needs the flag that"
         " the log names",
     ),
-    12: ExitMeaning(
+    ExitCode.MISCONFIGURED_INTERNAL_TOPIC: ExitMeaning(
         "Internal topics are not as `app.yaml` declares them; the message lists all deviations.",
         reason="InternalTopicMisconfigured",
         remedy="internal topics are not as app.yaml declares them; the driver's log lists all deviations. Correct the"
@@ -72,21 +92,3 @@ EXIT_CODES: Mapping[int, ExitMeaning] = {
     ),
 }
 """The codes with which the application fails."""
-
-_NAMED = re.compile(r"\bexit ?code:? (\d{1,3})\b", re.IGNORECASE)
-_EXPLAINED = re.compile(r"\(exit code (\d{1,3}) of the bundled application: ")
-
-
-def explained(cause: str) -> str:
-    """Return a line about a failure with the meaning of the exit code that it names."""
-    named = _NAMED.search(cause)
-    meaning = EXIT_CODES.get(int(named[1])) if named is not None else None
-    if named is None or meaning is None:
-        return cause
-    return f"{cause} (exit code {named[1]} of the bundled application: {meaning.words[:-1]})"
-
-
-def meaning_in(cause: str) -> ExitMeaning | None:
-    """Return the meaning of the exit code in a line that `explained` has returned; None if it names none."""
-    found = _EXPLAINED.search(cause)
-    return EXIT_CODES.get(int(found[1])) if found is not None else None

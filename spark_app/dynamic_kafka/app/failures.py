@@ -1,4 +1,4 @@
-"""The application's exit codes, the code of each error, and the reason to report for it. Pure.
+"""The exit code of each error, and the reason to report for it. Pure.
 
 An error reaches the application as itself or, when the JVM or one of Spark's Python workers raised it, as a text that
 `text_of` returns. In that text, class names and error codes identify it. `run`, the supervisor and the tools call this
@@ -9,49 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from enum import IntEnum
 
 from dynamic_kafka import errors
+from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.errors import DynamicKafkaError, ErrorCode, cause_in
 from dynamic_kafka.wording import without_secrets
-
-
-class ExitCode(IntEnum):
-    """The exit codes. After 3, 5 and 6 a later start may succeed; 2, 4, 7 and 9 to 12 need a person."""
-
-    DONE = 0
-    """Finished, or stopped as asked."""
-    CONFIGURATION = 2
-    """`app.yaml`, an option, a secret's reference or the command line is wrong."""
-    METADATA = 3
-    """No metadata, invalid metadata at the start, or too old for too long."""
-    REFUSED = 4
-    """A person must decide.
-
-    To continue could lose or repeat records, or read from the wrong cluster. Or another driver runs on the checkpoint,
-    or a cluster refuses the login or a certificate.
-    """
-    CLUSTER = 5
-    """A Kafka cluster did not answer or did not do as asked."""
-    QUERY = 6
-    """The query failed for another reason: the transformation, the sink, Spark itself."""
-    GROUP_IN_USE = 7
-    """Another query commits to the same consumer group."""
-    GRACE_EXCEEDED = 8
-    """Stopped as asked, but not within `gracePeriod`: the next start repeats the running batch."""
-    TOPIC_INTEGRITY = 9
-    """A topic was deleted or re-created, and its id is checked: no later start reads before a person accepts that."""
-    MISSING_SOURCE_TOPIC = 10
-    """A topic that metadata names does not exist."""
-    MISSING_INTERNAL_TOPIC = 11
-    """An internal topic is missing or was re-created: `init` makes it."""
-    MISCONFIGURED_INTERNAL_TOPIC = 12
-    """An internal topic is not as `app.yaml` declares it."""
-    INTERRUPTED = 130
-    """Interrupted from the keyboard while a tool ran."""
-    PIPE_CLOSED = 141
-    """The reader of a tool's output has closed the pipe, as `| head` does. Shells report this number then."""
-
 
 CODES: Mapping[type[DynamicKafkaError], ExitCode] = {
     errors.OptionError: ExitCode.CONFIGURATION,

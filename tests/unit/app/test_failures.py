@@ -7,17 +7,9 @@ import re
 import pytest
 
 from dynamic_kafka import errors
-from dynamic_kafka.app.exit_codes import (
-    CODES,
-    MAX_FRAMES,
-    ExitCode,
-    code_of,
-    code_of_text,
-    jvm_trace,
-    reason_in,
-    text_of,
-)
-from dynamic_kafka.metadata.termination_message import MAX_BYTES
+from dynamic_kafka.app.failures import CODES, MAX_FRAMES, code_of, code_of_text, jvm_trace, reason_in, text_of
+from dynamic_kafka.contract.exit_codes import ExitCode
+from dynamic_kafka.contract.termination_message import MAX_BYTES
 from tests.support.places import ROOT
 
 JVM = """[STREAM_FAILED] Query [id = 1] terminated with exception: Error from python worker:

@@ -32,7 +32,7 @@ restart."""
 REFRESH_ANNOTATION = f"{GROUP}/refresh"
 """Annotation of a driver's pod, set by the operator: a change makes the kubelet refresh the pod's volumes at once."""
 REPORT_ANNOTATION = f"{GROUP}/report"
-"""Annotation of a driver's pod, set by the driver itself: the driver report as JSON (`metadata.driver_report`)."""
+"""Annotation of a driver's pod, set by the driver itself: the driver report as JSON (`contract.driver_report`)."""
 DRAIN_REPORT_INTERVAL_S = 10.0
 """Seconds between two reports while a topic drains. A report counts as evidence for three of these intervals."""
 RELEASE_ANNOTATION = f"{GROUP}/release"
