@@ -19,7 +19,7 @@ from demo.journal import Journal
 from demo.proof import Delivered, Return, Verdict, check_return, prove, wrong_ending
 from demo.settings import DISCOVERY_S, TOPIC, TRIGGER_S, Settings
 from demo.stage import Stage
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.document.progress import OffsetDocument
 
 CHANGES_DUE = 4
 KILLS_DUE = 2

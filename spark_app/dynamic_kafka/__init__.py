@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dynamic_kafka.errors import cause_of
-    from dynamic_kafka.executor.evaluators import RecordEvaluator
-    from dynamic_kafka.executor.rows import Record
+    from dynamic_kafka.executor.evaluating.evaluators import RecordEvaluator
+    from dynamic_kafka.executor.reading.rows import Record
     from dynamic_kafka.metadata import (
         ClusterMetadata,
         KafkaMetadataService,
@@ -44,8 +44,8 @@ _HOMES = {
     "KafkaStream": "dynamic_kafka.metadata",
     "KafkaStreamSubscriber": "dynamic_kafka.metadata",
     "OffsetSpec": "dynamic_kafka.metadata",
-    "Record": "dynamic_kafka.executor.rows",
-    "RecordEvaluator": "dynamic_kafka.executor.evaluators",
+    "Record": "dynamic_kafka.executor.reading.rows",
+    "RecordEvaluator": "dynamic_kafka.executor.evaluating.evaluators",
     "cause_of": "dynamic_kafka.errors",
     "register": "dynamic_kafka.spark.source",
     "stop_when_finished": "dynamic_kafka.spark.stopping",

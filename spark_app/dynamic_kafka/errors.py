@@ -127,7 +127,8 @@ class TopicIntegrityError(DynamicKafkaError):
     """A topic is missing or was re-created, and metadata pins its id or `topicIntegrityCheck` is set.
 
     Attributes:
-        changes: the topics (`planning.integrity.TopicChange`); none in an error that the JVM passed on as a text.
+        changes: the topics (`planning.sameness.integrity.TopicChange`); none in an error that the JVM passed on as a
+            text.
     """
 
     changes: tuple[object, ...] = ()

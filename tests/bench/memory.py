@@ -90,7 +90,7 @@ def plan_through_changes(given: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def read_backlog(given: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Read in the child process, and yield its memory. As in Spark, only one batch is kept at a time."""
     from dynamic_kafka.driver.enumerator import Enumerator
-    from dynamic_kafka.executor.range_reader import read_range
+    from dynamic_kafka.executor.reading.range_reader import read_range
     from dynamic_kafka.options import parse_options
 
     options = {"metadataService": "static", "metadataDocument": given["documents"][0], "streamIds": "orders"}

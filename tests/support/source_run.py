@@ -19,12 +19,12 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from dynamic_kafka.driver.enumerator import Enumerator
-from dynamic_kafka.executor.evaluation import Evaluation
-from dynamic_kafka.executor.range_reader import read_range
+from dynamic_kafka.executor.evaluating.evaluation import Evaluation
 from dynamic_kafka.executor.read_task import ReadTask
+from dynamic_kafka.executor.reading.range_reader import read_range
 from dynamic_kafka.options import parse_options
-from dynamic_kafka.planning.codec import decode, encode
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.document.codec import decode, encode
+from dynamic_kafka.planning.document.progress import OffsetDocument
 from tests.support.streams import Row, Rows, assert_rows, next_offsets, parked_offsets
 from tests.support.waiting import wait_until
 

@@ -19,8 +19,8 @@ from urllib.parse import unquote, urlparse
 from confluent_kafka import KafkaError, KafkaException
 from pyarrow import parquet
 
-from dynamic_kafka.planning.codec import decode
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.document.codec import decode
+from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.spark.source import register
 from tests.support.kafka import KafkaCluster
 from tests.support.waiting import wait_until

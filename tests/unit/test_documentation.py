@@ -13,13 +13,15 @@ import pytest
 from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.app.kubernetes import driver_report, reporter
 from dynamic_kafka.app.telemetry.metrics import METRICS, PREFIX
-from dynamic_kafka.driver import enumerator, observer, read_tasks, replay, state_store
-from dynamic_kafka.executor import range_reader
+from dynamic_kafka.driver import enumerator, observer, read_tasks, replay
+from dynamic_kafka.executor.reading import range_reader
 from dynamic_kafka.metadata import ClusterMetadata, KafkaMetadataService, KafkaStream, discovery, document, load_class
 from dynamic_kafka.metadata.document import parse_document
 from dynamic_kafka.options import parse_options
-from dynamic_kafka.planning import batch, codec, plan
+from dynamic_kafka.planning import batch, plan
+from dynamic_kafka.planning.document import codec
 from dynamic_kafka.spark import stream_reader
+from dynamic_kafka.state import store as state_store
 from kafkastream_operator.core import decide
 from kafkastream_operator.core.metrics import METRICS as OPERATOR_METRICS
 from kafkastream_operator.core.metrics import PREFIX as OPERATOR_PREFIX

@@ -14,7 +14,7 @@ from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.contract.termination_message import MAX_BYTES, TerminationMessage
 from dynamic_kafka.errors import DynamicKafkaError, TopicIntegrityError
 from dynamic_kafka.installed import explained
-from dynamic_kafka.planning.integrity import changed_topics, shortened
+from dynamic_kafka.planning.sameness.integrity import changed_topics, shortened
 from dynamic_kafka.wording import without_secrets
 
 TERMINATION_LOG = Path("/dev/termination-log")

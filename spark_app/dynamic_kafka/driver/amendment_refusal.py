@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from dynamic_kafka.errors import ClusterUnreachableError, DynamicKafkaError, PendingRangesError, StaleCheckpointError
 from dynamic_kafka.options import SourceOptions
-from dynamic_kafka.planning.amendments import Amendment, Reason
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.document.amendments import Amendment, Reason
+from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.wording import first_few, tool_command
 
 REMOVED_RANGES_CHOICES = (

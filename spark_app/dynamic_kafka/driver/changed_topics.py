@@ -1,7 +1,7 @@
 """Topics of a pending batch that were deleted or re-created since it was planned; and the record of such verdicts.
 
-Driver; `driver.replay` asks for each range, and `driver.enumerator` records what ends the query. `planning.integrity`
-decides the same for a plan.
+Driver; `driver.replay` asks for each range, and `driver.enumerator` records what ends the query.
+`planning.sameness.integrity` decides the same for a plan.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import DataLossError, DynamicKafkaError, TopicIntegrityError
-from dynamic_kafka.executor.state_folder import Seen
-from dynamic_kafka.executor.verdicts import save_change, saved_changes, withdraw_verdict
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.metadata.topic_ids import saved_topic_id
 from dynamic_kafka.options import SourceOptions
-from dynamic_kafka.planning.dataloss import is_recreated, recreated_while_pending
-from dynamic_kafka.planning.integrity import TopicChange, changes_of, found_id, integrity_error, standing
+from dynamic_kafka.planning.document.progress import OffsetDocument
+from dynamic_kafka.planning.losses.dataloss import is_recreated, recreated_while_pending
 from dynamic_kafka.planning.observation import ClusterObservation, Observation
-from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.questions import AbsentTopicsQuestion, DisputedIdsQuestion, Topics
+from dynamic_kafka.planning.sameness.integrity import TopicChange, changes_of, found_id, integrity_error, standing
 from dynamic_kafka.planning.splits import SplitRange
+from dynamic_kafka.state.folder import Seen
+from dynamic_kafka.state.store import StateLocation
+from dynamic_kafka.state.verdicts import save_change, saved_changes, withdraw_verdict
 
 log = logging.getLogger(__name__)
 

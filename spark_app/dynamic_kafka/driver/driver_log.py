@@ -6,7 +6,7 @@ import logging
 import sys
 from typing import TextIO
 
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.wording import first_few
 
 log = logging.getLogger(__name__)

@@ -31,7 +31,6 @@ from dynamic_kafka.driver.observer import Observer
 from dynamic_kafka.driver.offset_resolution import answer_question, topics_with_ids
 from dynamic_kafka.driver.read_tasks import make_tasks
 from dynamic_kafka.driver.replay import Replays
-from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.driver.status import PlanStatus, new_notes
 from dynamic_kafka.errors import ClusterError, TopicIntegrityError
 from dynamic_kafka.executor.read_task import ReadTask
@@ -39,13 +38,14 @@ from dynamic_kafka.kafka.commits import GroupCommitter
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.batch import Planned, plan_batch
 from dynamic_kafka.planning.checks import RevisionRejectedError, missing_id_warnings
-from dynamic_kafka.planning.codec import decode, encode
+from dynamic_kafka.planning.document.codec import decode, encode
+from dynamic_kafka.planning.document.progress import Column, OffsetDocument
 from dynamic_kafka.planning.ending import Targets, still_to_read
 from dynamic_kafka.planning.observation import Observation
 from dynamic_kafka.planning.plan import Limits, Plan
 from dynamic_kafka.planning.plan_input import PlanInput
-from dynamic_kafka.planning.progress import Column, OffsetDocument
 from dynamic_kafka.planning.questions import Question, run_steps
+from dynamic_kafka.state.store import StateLocation
 from dynamic_kafka.wording import first_few
 
 log = logging.getLogger(__name__)

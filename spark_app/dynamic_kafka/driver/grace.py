@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.document.progress import OffsetDocument
 
 GRACE_S = 2.0
 """How long a plan waits for slow clusters. Then it continues with the others; a late answer serves a later plan."""

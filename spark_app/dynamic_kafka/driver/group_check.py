@@ -18,7 +18,7 @@ from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.commit_marks import CommitMark, check_group
 from dynamic_kafka.kafka.groups import Commits
 from dynamic_kafka.options import SourceOptions
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.document.progress import OffsetDocument
 
 log = logging.getLogger(__name__)
 

@@ -32,8 +32,8 @@ from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.awaited import must_answer, never_read
 from dynamic_kafka.planning.checks import RevisionRejectedError
+from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.observation import ClusterObservation
-from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.starting import is_bounded
 
 RECONSIDER_S = 30.0

@@ -14,8 +14,6 @@ from typing import Any
 
 from dynamic_kafka.driver.cluster_clients import ClusterProbes
 from dynamic_kafka.driver.home_servers import home_id_of
-from dynamic_kafka.driver.state_store import StateLocation
-from dynamic_kafka.executor.verdicts import saved_changes
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.config import ClusterClient
 from dynamic_kafka.kafka.disputed_ids import disputed_ids
@@ -38,6 +36,8 @@ from dynamic_kafka.planning.questions import (
     Topics,
 )
 from dynamic_kafka.planning.splits import Split
+from dynamic_kafka.state.store import StateLocation
+from dynamic_kafka.state.verdicts import saved_changes
 
 
 def answer_question(

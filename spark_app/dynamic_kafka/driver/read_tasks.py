@@ -13,13 +13,13 @@ from dynamic_kafka.kafka.config import ClusterClient
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.metadata.topic_ids import saved_topic_id
 from dynamic_kafka.options import SourceOptions
-from dynamic_kafka.planning.codec import fingerprint
-from dynamic_kafka.planning.identity import saved_identity
+from dynamic_kafka.planning.document.codec import fingerprint
+from dynamic_kafka.planning.document.progress import OffsetDocument
+from dynamic_kafka.planning.document.stop_records import StopRecord
 from dynamic_kafka.planning.observation import Observation
-from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.planning.renames import current_ids
+from dynamic_kafka.planning.sameness.identity import saved_identity
+from dynamic_kafka.planning.sameness.renames import current_ids
 from dynamic_kafka.planning.splits import SplitRange, slice_ranges
-from dynamic_kafka.planning.stop_records import StopRecord
 
 
 def make_tasks(
@@ -38,7 +38,7 @@ def make_tasks(
 
     Args:
         observation: the metadata in force, and for a replay the answers by which it was decided.
-        driver: the name of this driver (`driver.incarnation`).
+        driver: the name of this driver (`state.incarnation`).
         ended: the stop records at which the ranges end.
     """
     subscription = observation.subscription

@@ -18,24 +18,24 @@ from collections.abc import Callable, Iterable
 from dynamic_kafka.driver.amendment_refusal import log_left_out, older_than_state, refusal_of
 from dynamic_kafka.driver.changed_topics import Ask, ChangedTopics, trust_one_broker
 from dynamic_kafka.driver.driver_log import log_restored
-from dynamic_kafka.driver.incarnation import Incarnation
-from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import (
     ClusterUnreachableError,
     DynamicKafkaError,
     IdentityError,
 )
-from dynamic_kafka.executor.state_folder import TOPIC_ID, Seen
 from dynamic_kafka.options import SourceOptions
-from dynamic_kafka.planning.amendments import Amendment, Amendments, Reason
-from dynamic_kafka.planning.codec import fingerprint
-from dynamic_kafka.planning.identity import identity_choices, saved_identity
+from dynamic_kafka.planning.document.amendments import Amendment, Amendments, Reason
+from dynamic_kafka.planning.document.codec import fingerprint
+from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.observation import Observation
 from dynamic_kafka.planning.plan import check_chain, ranges_between
-from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.questions import AbsentTopicsQuestion
-from dynamic_kafka.planning.renames import carry_over, current_ids
+from dynamic_kafka.planning.sameness.identity import identity_choices, saved_identity
+from dynamic_kafka.planning.sameness.renames import carry_over, current_ids
 from dynamic_kafka.planning.splits import SplitRange
+from dynamic_kafka.state.folder import TOPIC_ID, Seen
+from dynamic_kafka.state.incarnation import Incarnation
+from dynamic_kafka.state.store import StateLocation
 from dynamic_kafka.wording import first_few
 
 log = logging.getLogger(__name__)

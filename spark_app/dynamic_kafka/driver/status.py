@@ -18,8 +18,8 @@ from typing import Any
 
 from dynamic_kafka.metadata.discovery_state import DiscoveryStatus
 from dynamic_kafka.metadata.model import Revision
+from dynamic_kafka.planning.document.progress import OffsetDocument, has_stop_records
 from dynamic_kafka.planning.observation import Note
-from dynamic_kafka.planning.progress import OffsetDocument, has_stop_records
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.wording import first_few
 

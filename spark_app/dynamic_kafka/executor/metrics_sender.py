@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dynamic_kafka.executor.client_statistics import STATISTICS, ClientCounts
-from dynamic_kafka.executor.columns import SIZE
 from dynamic_kafka.executor.read_task import ReadTask
+from dynamic_kafka.executor.reading.columns import SIZE
 from dynamic_kafka.planning.splits import Split
 
 SEND_S = 0.5

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynamic_kafka.errors import DriverReplacedError, DynamicKafkaError, OptionError
-from dynamic_kafka.executor.columns import SIZE
-from dynamic_kafka.executor.state_folder import STOP_RECORD, StateFolder
-from dynamic_kafka.executor.verdicts import save_change
+from dynamic_kafka.executor.reading.columns import SIZE
 from dynamic_kafka.kafka.config import ClusterClient
 from dynamic_kafka.options.columns import all_columns
-from dynamic_kafka.planning.integrity import TopicChange
+from dynamic_kafka.planning.sameness.integrity import TopicChange
 from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.state.folder import STOP_RECORD, StateFolder
+from dynamic_kafka.state.verdicts import save_change
 
 log = logging.getLogger(__name__)
 _shared: set[tuple[str, str]] = set()

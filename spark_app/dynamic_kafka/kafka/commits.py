@@ -21,7 +21,7 @@ from dynamic_kafka.kafka.commit_marks import CommitMark, check_group
 from dynamic_kafka.kafka.config import ClusterClient, config_digest
 from dynamic_kafka.kafka.groups import GroupClient
 from dynamic_kafka.kafka.newest_value import NewestValue
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.document.progress import OffsetDocument
 
 CHECK_S = 15.0
 """Seconds between two checks of the group for another query."""

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import SourceOptions
-from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.planning.renames import rename
+from dynamic_kafka.planning.document.progress import OffsetDocument
+from dynamic_kafka.planning.sameness.renames import rename
 from dynamic_kafka.planning.starting import must_find_all
 
 

@@ -10,20 +10,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dynamic_kafka.metadata.subscription import SubscribedCluster
-from dynamic_kafka.planning.acceptance import LossOutcome, judge_losses
 from dynamic_kafka.planning.checks import check_clusters, check_homes, check_topics, refuse_own_topics, void_acceptances
-from dynamic_kafka.planning.dataloss import DataLoss, epochs_to_check, find_data_loss, is_recreated
-from dynamic_kafka.planning.deleted_topics import confirm_absences, mark_deleted_topics
+from dynamic_kafka.planning.document.progress import OffsetDocument, has_stop_records
 from dynamic_kafka.planning.ending import awaited_before_the_end, goes_on, has_read_all
-from dynamic_kafka.planning.integrity import TopicChange, check_integrity
+from dynamic_kafka.planning.losses.acceptance import LossOutcome, judge_losses
+from dynamic_kafka.planning.losses.dataloss import DataLoss, epochs_to_check, find_data_loss, is_recreated
 from dynamic_kafka.planning.observation import ClusterObservation, Note, observed_topic
 from dynamic_kafka.planning.plan import Plan, advance, open_splits
 from dynamic_kafka.planning.plan_input import PlanInput
-from dynamic_kafka.planning.progress import OffsetDocument, has_stop_records
 from dynamic_kafka.planning.questions import EpochEndsQuestion, Steps
 from dynamic_kafka.planning.reconcile import Reconciled, reconcile
-from dynamic_kafka.planning.renames import carry_over
 from dynamic_kafka.planning.resolution import kept_stop_warnings, resolve_positions, with_explicit_ids
+from dynamic_kafka.planning.sameness.deleted_topics import confirm_absences, mark_deleted_topics
+from dynamic_kafka.planning.sameness.integrity import TopicChange, check_integrity
+from dynamic_kafka.planning.sameness.renames import carry_over
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.planning.starting import is_bounded
 

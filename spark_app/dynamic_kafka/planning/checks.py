@@ -10,12 +10,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from dynamic_kafka.errors import ClusterError, DynamicKafkaError, IdentityError, MissingSourceTopicError, OptionError
-from dynamic_kafka.planning.identity import AcceptedIdentity, identity_problems, is_another, saved_identity, unconfirmed
+from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.planning.plan_input import PlanInput
-from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.questions import AcceptedIdentitiesQuestion, HomeIdQuestion, Steps
 from dynamic_kafka.planning.reconcile import Reconciled, forget
+from dynamic_kafka.planning.sameness.identity import (
+    AcceptedIdentity,
+    identity_problems,
+    is_another,
+    saved_identity,
+    unconfirmed,
+)
 from dynamic_kafka.planning.starting import is_bounded, starts_elsewhere
 
 Accepted = Mapping[str, AcceptedIdentity]

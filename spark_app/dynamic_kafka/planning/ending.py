@@ -10,10 +10,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from dynamic_kafka.metadata.subscription import SubscribedCluster
-from dynamic_kafka.planning.dataloss import is_recreated
+from dynamic_kafka.planning.document.progress import OffsetDocument, TopicProgress
+from dynamic_kafka.planning.losses.dataloss import is_recreated
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.plan_input import PlanInput
-from dynamic_kafka.planning.progress import OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.wording import first_few
 

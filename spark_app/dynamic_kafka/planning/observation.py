@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from dynamic_kafka.metadata.subscription import Subscription
-from dynamic_kafka.planning.progress import Column
+from dynamic_kafka.planning.document.progress import Column
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field, replace
 
 from dynamic_kafka.errors import OffsetDocumentError
 from dynamic_kafka.planning.admission import must_wait, share
-from dynamic_kafka.planning.codec import fingerprint
-from dynamic_kafka.planning.dataloss import is_recreated
+from dynamic_kafka.planning.document.codec import fingerprint
+from dynamic_kafka.planning.document.progress import OffsetDocument, TopicProgress
+from dynamic_kafka.planning.losses.dataloss import is_recreated
 from dynamic_kafka.planning.observation import ClusterObservation, observed_topic
-from dynamic_kafka.planning.progress import OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split, SplitRange
 
 TopicChange = Callable[[str, str, TopicProgress], TopicProgress]

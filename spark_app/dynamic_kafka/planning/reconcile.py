@@ -12,9 +12,15 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from dynamic_kafka.metadata.subscription import SubscribedCluster
-from dynamic_kafka.planning.dataloss import is_recreated, recreation
+from dynamic_kafka.planning.document.progress import (
+    ClusterProgress,
+    OffsetDocument,
+    ParkedCluster,
+    ParkedTopic,
+    TopicProgress,
+)
+from dynamic_kafka.planning.losses.dataloss import is_recreated, recreation
 from dynamic_kafka.planning.observation import ClusterObservation, Note, NoteKind, TopicObservation
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedCluster, ParkedTopic, TopicProgress
 from dynamic_kafka.planning.splits import Split
 
 C = TypeVar("C", ClusterProgress, ParkedCluster)

@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from dynamic_kafka.metadata.model import OffsetSpec
-from dynamic_kafka.planning.dataloss import is_recreated
+from dynamic_kafka.planning.document.progress import OffsetDocument
+from dynamic_kafka.planning.losses.dataloss import is_recreated
 from dynamic_kafka.planning.observation import observed_topic
 from dynamic_kafka.planning.plan_input import PlanInput
-from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.questions import OffsetsQuestion, Steps
 from dynamic_kafka.planning.reconcile import Reconciled
 from dynamic_kafka.planning.splits import Split

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from dynamic_kafka.errors import DataLossError
-from dynamic_kafka.executor.attempts import read_attempt
-from dynamic_kafka.executor.evaluation import Evaluation
+from dynamic_kafka.executor.evaluating.evaluation import Evaluation
+from dynamic_kafka.executor.reading.attempts import read_attempt
 from dynamic_kafka.options import SourceOptions
-from dynamic_kafka.planning.codec import decode, encode
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.document.codec import decode, encode
+from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.spark.shown_errors import WithoutFrames
 from dynamic_kafka.spark.stream_reader import TaskPartition, task_partitions
 from dynamic_kafka.wording import first_few

@@ -12,8 +12,8 @@ import threading
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from dynamic_kafka.driver.sink_log import SINK_LOG, newest_of, old_checkpoint_error
 from dynamic_kafka.errors import StaleCheckpointError
+from dynamic_kafka.state.sink_log import SINK_LOG, newest_of, old_checkpoint_error
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

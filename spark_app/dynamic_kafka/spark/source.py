@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from dynamic_kafka.executor.columns import spark_schema
-from dynamic_kafka.executor.evaluation import Evaluation, pickled
-from dynamic_kafka.executor.native_connection import extension_for
+from dynamic_kafka.executor.evaluating.evaluation import Evaluation, pickled
+from dynamic_kafka.executor.reading.columns import spark_schema
+from dynamic_kafka.executor.reading.native_connection import extension_for
 from dynamic_kafka.kafka.config_checks import check_client_properties
 from dynamic_kafka.options import Mode, SourceOptions, check_stream, parse_options
 from dynamic_kafka.spark.batch_reader import DynamicKafkaReader

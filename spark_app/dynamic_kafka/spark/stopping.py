@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from dynamic_kafka.planning.codec import decode, is_saved_document
+from dynamic_kafka.planning.document.codec import decode, is_saved_document
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

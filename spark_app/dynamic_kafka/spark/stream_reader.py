@@ -13,12 +13,12 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from dynamic_kafka.driver.heap_trim import HeapTrimmer
-from dynamic_kafka.executor.attempts import read_attempt
-from dynamic_kafka.executor.evaluation import Evaluation
+from dynamic_kafka.executor.evaluating.evaluation import Evaluation
 from dynamic_kafka.executor.read_task import ReadTask
+from dynamic_kafka.executor.reading.attempts import read_attempt
 from dynamic_kafka.options import SourceOptions
-from dynamic_kafka.planning.codec import encode
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.document.codec import encode
+from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.splits import group_ranges
 from dynamic_kafka.spark.shown_errors import WithoutFrames
 

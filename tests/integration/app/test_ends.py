@@ -15,7 +15,6 @@ import pytest
 
 from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.app.outcome import Outcome
-from dynamic_kafka.app.query.checkpoints import Checkpoint
 from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.query.stop_request import StopRequest
 from dynamic_kafka.app.query.supervisor import Supervisor
@@ -24,6 +23,7 @@ from dynamic_kafka.driver.metadata_services import make_discovery
 from dynamic_kafka.kafka.commit_marks import CommitMark
 from dynamic_kafka.kafka.groups import GroupClient
 from dynamic_kafka.spark.source import register
+from dynamic_kafka.state.checkpoints import Checkpoint
 from tests.integration.app.driving import AppRun, RunApp, own_listeners, write_app
 from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.streams import (

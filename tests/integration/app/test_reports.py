@@ -17,7 +17,7 @@ from dynamic_kafka.driver.metadata_services import make_discovery
 from dynamic_kafka.metadata.document import document_hash
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.options import parse_options
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
 from kafkastream_operator.core.document import Key, make_document
 from kafkastream_operator.core.drain_evidence import Driver, Report, missing_evidence
 from tests.integration.app.driving import AppRun, write_app

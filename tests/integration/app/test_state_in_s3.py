@@ -1,6 +1,6 @@
 """A query's state location in an object store instead of a folder.
 
-`tests/unit/driver/test_state_store.py` has the rules, on folders. Here is what differs in a store, and a driver that
+`tests/unit/state/test_store.py` has the rules, on folders. Here is what differs in a store, and a driver that
 uses one.
 """
 
@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from dynamic_kafka.driver.incarnation import Incarnation
-from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import DriverReplacedError, DynamicKafkaError, OptionError
 from dynamic_kafka.executor.read_task import BatchReports
-from dynamic_kafka.planning.amendments import Amendment
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.document.amendments import Amendment
+from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.state.incarnation import Incarnation
+from dynamic_kafka.state.store import StateLocation
 from tests.integration.app.driving import AppRun, write_app
 from tests.integration.app.test_trouble import one_core_app, pause_in_flight
 from tests.support.fixtures import Brokers, FreshCluster, Topic

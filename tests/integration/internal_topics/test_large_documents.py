@@ -11,8 +11,8 @@ from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.app.internal_topics import init
 from dynamic_kafka.app.internal_topics.changelog import ChangelogRecord, ChangelogWriter, read_changelog
 from dynamic_kafka.app.internal_topics.home import Home, find_home
-from dynamic_kafka.planning.codec import decode, encode
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.document.codec import decode, encode
+from dynamic_kafka.planning.document.progress import OffsetDocument
 from tests.integration.internal_topics.conftest import CHANGELOG, Shop
 from tests.support.waiting import wait_until
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.app.query.checkpoints import Checkpoint
+from dynamic_kafka.state.checkpoints import Checkpoint
 from tests.integration.app.driving import RunApp, write_app
 from tests.integration.app_tools.story import Tools
 from tests.integration.internal_topics.conftest import CHANGELOG, REPARTITION, Shop

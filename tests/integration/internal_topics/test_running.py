@@ -14,7 +14,7 @@ from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.app.internal_topics import init
 from dynamic_kafka.app.internal_topics.changelog import ChangelogRecord, read_changelog
 from dynamic_kafka.app.internal_topics.home import find_home
-from dynamic_kafka.app.query.checkpoints import Checkpoint
+from dynamic_kafka.state.checkpoints import Checkpoint
 from tests.integration.app.driving import AppRun, RunApp, write_app
 from tests.integration.app.test_run import scrape
 from tests.integration.internal_topics.conftest import CHANGELOG, DEAD, REPARTITION, Shop

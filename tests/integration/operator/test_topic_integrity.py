@@ -11,7 +11,7 @@ from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.contract.kubernetes_names import REVISION_ANNOTATION
 from dynamic_kafka.contract.termination_message import TerminationMessage
 from dynamic_kafka.metadata.topic_ids import saved_topic_id
-from dynamic_kafka.planning.integrity import TopicChange, changed_topics, integrity_error
+from dynamic_kafka.planning.sameness.integrity import TopicChange, changed_topics, integrity_error
 from tests.integration.operator.stage import APPLICATIONS, STREAMS, Stage, cluster
 from tests.support.kube import PODS, SparkOperator
 from tests.support.kube.errors import KubeError

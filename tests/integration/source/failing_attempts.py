@@ -17,7 +17,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from dynamic_kafka import DynamicKafkaDataSource
-from dynamic_kafka.executor import attempts
+from dynamic_kafka.executor.reading import attempts
 from dynamic_kafka.spark.stream_reader import DynamicKafkaStreamReader
 from tests.support.waiting import wait_until
 

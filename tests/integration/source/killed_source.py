@@ -22,9 +22,9 @@ from pyspark.sql.types import StructType
 
 from dynamic_kafka import DynamicKafkaDataSource
 from dynamic_kafka.driver import changed_topics
-from dynamic_kafka.executor import range_reader
-from dynamic_kafka.executor.dead_letters import DeadLetters
+from dynamic_kafka.executor.evaluating.dead_letters import DeadLetters
 from dynamic_kafka.executor.read_task import BatchReports, ReadTask
+from dynamic_kafka.executor.reading import range_reader
 from dynamic_kafka.planning import splits
 from dynamic_kafka.spark.stream_reader import DynamicKafkaStreamReader
 from tests.support.waiting import wait_until

@@ -18,8 +18,8 @@ from typing import Any
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
 from dynamic_kafka import DynamicKafkaDataSource
-from dynamic_kafka.planning.codec import decode
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.document.codec import decode
+from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.spark.stream_reader import DynamicKafkaStreamReader
 from tests.support.kafka import KafkaCluster
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dynamic_kafka.executor.attempts import MARK_PREFIX
+from dynamic_kafka.executor.reading.attempts import MARK_PREFIX
 from tests.support.driver_process import DriverProcess
 from tests.support.fixtures import FreshCluster
 from tests.support.streams import cluster, stream, write_metadata

@@ -11,9 +11,9 @@ import pytest
 
 from dynamic_kafka.app.telemetry.metrics_receiver import ReadCounts, serve_read_reports
 from dynamic_kafka.errors import ClusterError
-from dynamic_kafka.executor import consumer_cache, native_connection, range_reader
 from dynamic_kafka.executor.client_statistics import ClientCounts, ClientStatistics
-from dynamic_kafka.executor.consumer_cache import CONSUMERS
+from dynamic_kafka.executor.reading import consumer_cache, native_connection, range_reader
+from dynamic_kafka.executor.reading.consumer_cache import CONSUMERS
 from tests.integration.source.simulated_spark import Query, at, document, read_batch, static
 from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.kafka import KafkaCluster

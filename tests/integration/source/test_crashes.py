@@ -18,7 +18,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from dynamic_kafka.errors import OptionError
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.document.progress import OffsetDocument
 from tests.support.driver_process import DriverProcess
 from tests.support.fixtures import Brokers, Topic
 from tests.support.places import ROOT

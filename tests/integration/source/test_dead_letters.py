@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from dynamic_kafka.errors import DeadLetterError, IdentityError, MissingInternalTopicError, RecordEvaluationError
-from dynamic_kafka.executor import range_reader
+from dynamic_kafka.executor.reading import range_reader
 from tests.integration.source.evaluators import END
 from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.kafka import KafkaCluster

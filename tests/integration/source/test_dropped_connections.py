@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dynamic_kafka.executor import cluster_identity
-from dynamic_kafka.executor.consumer_cache import CONSUMERS
+from dynamic_kafka.executor.reading import cluster_identity
+from dynamic_kafka.executor.reading.consumer_cache import CONSUMERS
 from tests.support.fixtures import Topic, kept_open
 from tests.support.kafka import KafkaCluster
 from tests.support.relay import Relay

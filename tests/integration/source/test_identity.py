@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import IdentityError
 from dynamic_kafka.kafka.admin import ClusterAdmin
+from dynamic_kafka.state.store import StateLocation
 from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.ports import reserve_ports
 from tests.support.source_run import CrashPoint, read, reading

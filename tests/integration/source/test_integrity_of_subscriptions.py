@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import TopicIntegrityError
-from dynamic_kafka.executor.verdicts import save_change, saved_changes
 from dynamic_kafka.metadata import KafkaMetadataService, KafkaStream, KafkaStreamSubscriber
+from dynamic_kafka.state.store import StateLocation
+from dynamic_kafka.state.verdicts import save_change, saved_changes
 from tests.support.fixtures import Brokers
 from tests.support.source_run import SourceRun
 from tests.support.streams import cluster, produce, stream, write_metadata

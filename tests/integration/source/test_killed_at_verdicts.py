@@ -8,11 +8,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dynamic_kafka import cause_of
-from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import TopicIntegrityError
-from dynamic_kafka.executor.verdicts import saved_changes
 from dynamic_kafka.metadata.topic_ids import saved_topic_id
-from dynamic_kafka.planning.integrity import TopicChange, integrity_error
+from dynamic_kafka.planning.sameness.integrity import TopicChange, integrity_error
+from dynamic_kafka.state.store import StateLocation
+from dynamic_kafka.state.verdicts import saved_changes
 from tests.integration.source.killed_story import KilledStory
 from tests.support.fixtures import Brokers
 from tests.support.streams import last_document, produce, start_query

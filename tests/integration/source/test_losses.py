@@ -13,16 +13,16 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from dynamic_kafka.driver import observer
-from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import ClusterUnreachableError, DataLossError, OffsetDocumentError, ReadTimeoutError
-from dynamic_kafka.executor import native_connection
-from dynamic_kafka.executor.consumer_cache import CONSUMERS
 from dynamic_kafka.executor.read_task import ReadTask
-from dynamic_kafka.planning.amendments import Amendment
-from dynamic_kafka.planning.codec import fingerprint
+from dynamic_kafka.executor.reading import native_connection
+from dynamic_kafka.executor.reading.consumer_cache import CONSUMERS
+from dynamic_kafka.planning.document.amendments import Amendment
+from dynamic_kafka.planning.document.codec import fingerprint
+from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.plan import ranges_between
-from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import SplitRange
+from dynamic_kafka.state.store import StateLocation
 from tests.support import source_run
 from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.kafka import KafkaCluster

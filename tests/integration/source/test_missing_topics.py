@@ -10,8 +10,8 @@ from typing import NamedTuple
 import pytest
 
 from dynamic_kafka.errors import ClusterError, ReadTimeoutError
-from dynamic_kafka.executor.partition_bounds import absence
-from dynamic_kafka.executor.range_reader import read_range
+from dynamic_kafka.executor.reading.partition_bounds import absence
+from dynamic_kafka.executor.reading.range_reader import read_range
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from tests.support.fixtures import Brokers, Topic, kept_open
 from tests.support.kafka import KafkaCluster

@@ -14,8 +14,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from dynamic_kafka.errors import ClusterError, OptionError
-from dynamic_kafka.executor import native_connection
-from dynamic_kafka.executor.consumer_cache import CONSUMERS
+from dynamic_kafka.executor.reading import native_connection
+from dynamic_kafka.executor.reading.consumer_cache import CONSUMERS
 from tests.integration.source.simulated_spark import (
     Query,
     at,

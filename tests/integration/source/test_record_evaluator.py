@@ -18,10 +18,10 @@ from dynamic_kafka.errors import (
     RecordEvaluationError,
     StaleCheckpointError,
 )
-from dynamic_kafka.executor import range_reader
+from dynamic_kafka.executor.reading import range_reader
 from dynamic_kafka.kafka.groups import GroupClient
 from dynamic_kafka.metadata.services.file import FileMetadataService
-from dynamic_kafka.planning.codec import fingerprint
+from dynamic_kafka.planning.document.codec import fingerprint
 from tests.integration.source.evaluators import END
 from tests.support.fixtures import Brokers
 from tests.support.kafka import KafkaCluster

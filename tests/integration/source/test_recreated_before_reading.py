@@ -12,14 +12,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from dynamic_kafka import cause_of
-from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import ClusterError, DataLossError
-from dynamic_kafka.executor import range_reader
-from dynamic_kafka.executor.range_reader import _RangeReader
 from dynamic_kafka.executor.read_task import ReadTask
+from dynamic_kafka.executor.reading import range_reader
+from dynamic_kafka.executor.reading.range_reader import _RangeReader
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.metadata.topic_ids import saved_topic_id
-from dynamic_kafka.planning.codec import fingerprint
+from dynamic_kafka.planning.document.codec import fingerprint
+from dynamic_kafka.state.store import StateLocation
 from tests.support.fixtures import Brokers
 from tests.support.kafka import KafkaCluster
 from tests.support.source_run import SourceRun, read, reading

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.errors import ClusterError
-from dynamic_kafka.executor.range_reader import _RangeReader
+from dynamic_kafka.executor.reading.range_reader import _RangeReader
 from tests.integration.source.simulated_spark import numbered, query, read_batch, values
 from tests.integration.source.test_security import by_folder, by_references, secret_folder
 from tests.support.fixtures import kept_open

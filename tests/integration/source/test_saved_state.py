@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from dynamic_kafka.errors import OffsetDocumentError
 from dynamic_kafka.metadata.topic_ids import saved_topic_id
-from dynamic_kafka.planning.codec import VERSION, WITHOUT_STOP_RECORDS, decode, encode
+from dynamic_kafka.planning.document.codec import VERSION, WITHOUT_STOP_RECORDS, decode, encode
 from tests.integration.source.simulated_spark import Query, at, document, numbered, query, static, values
 from tests.support.fixtures import Brokers, Topic
 from tests.support.streams import last_batch, next_offsets, produce, saved_offset, start_query

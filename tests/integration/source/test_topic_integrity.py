@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.driver.enumerator import Enumerator
-from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import TopicIntegrityError
-from dynamic_kafka.executor import range_reader
-from dynamic_kafka.executor.range_reader import _RangeReader
 from dynamic_kafka.executor.read_task import ReadTask
-from dynamic_kafka.executor.verdicts import saved_changes
+from dynamic_kafka.executor.reading import range_reader
+from dynamic_kafka.executor.reading.range_reader import _RangeReader
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.metadata.topic_ids import saved_topic_id
+from dynamic_kafka.state.store import StateLocation
+from dynamic_kafka.state.verdicts import saved_changes
 from tests.support.fixtures import Brokers
 from tests.support.source_run import CRASH_POINTS, CrashPoint, SourceRun, read, reading
 from tests.support.streams import Rows, assert_rows, cluster, produce, stream, write_metadata

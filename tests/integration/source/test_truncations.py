@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import DataLossError
-from dynamic_kafka.planning.amendments import Amendment
-from dynamic_kafka.planning.codec import encode, fingerprint
+from dynamic_kafka.planning.document.amendments import Amendment
+from dynamic_kafka.planning.document.codec import encode, fingerprint
+from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.plan import ranges_between
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.state.store import StateLocation
 from tests.support.fixtures import Brokers
 from tests.support.kafka import KafkaCluster
 from tests.support.source_run import SourceRun, reading

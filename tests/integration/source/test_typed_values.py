@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from dynamic_kafka import cause_of, register
 from dynamic_kafka.errors import RecordDecodingError
-from dynamic_kafka.executor import range_reader
+from dynamic_kafka.executor.reading import range_reader
 from tests.support.fixtures import Brokers, Topic
 from tests.support.kafka import KafkaCluster, Record
 from tests.support.kafka.dead_letters import Letter, dead_letters

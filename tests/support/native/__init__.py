@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Producer
 
 from dynamic_kafka.executor import native
-from dynamic_kafka.executor.consumer_cache import CONSUMERS
+from dynamic_kafka.executor.reading.consumer_cache import CONSUMERS
 from tests.support.places import ROOT
 
 SANITIZERS = "-fsanitize=address,undefined"

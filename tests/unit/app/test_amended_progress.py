@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import pytest
 
 from dynamic_kafka.app.query.sink_query import SinkQuery
-from dynamic_kafka.driver.state_store import StateLocation
-from dynamic_kafka.planning.amendments import Amendment
-from dynamic_kafka.planning.codec import fingerprint
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.document.amendments import Amendment
+from dynamic_kafka.planning.document.codec import fingerprint
+from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.state.store import StateLocation
 
 OLD = Split("east", "old", 0)
 

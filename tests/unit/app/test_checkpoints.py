@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dynamic_kafka.app.query.checkpoints import Checkpoint, find_old_checkpoint, refuse_old_checkpoint
 from dynamic_kafka.errors import StaleCheckpointError
-from dynamic_kafka.planning.codec import encode
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.document.codec import encode
+from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.state.checkpoints import Checkpoint, find_old_checkpoint, refuse_old_checkpoint
 
 
 def document(number: int) -> OffsetDocument:

@@ -17,8 +17,8 @@ from dynamic_kafka.app.telemetry.metrics_receiver import SplitReads
 from dynamic_kafka.executor.client_statistics import ClientCounts
 from dynamic_kafka.kafka.commits import CommitCounts
 from dynamic_kafka.metadata.discovery_state import DiscoveryStatus
-from dynamic_kafka.planning.codec import encode
-from dynamic_kafka.planning.progress import (
+from dynamic_kafka.planning.document.codec import encode
+from dynamic_kafka.planning.document.progress import (
     ClusterProgress,
     OffsetDocument,
     ParkedCluster,

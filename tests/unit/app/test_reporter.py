@@ -18,14 +18,14 @@ from dynamic_kafka.app.kubernetes.reporter import CommittedProgress, Reporter
 from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.telemetry.drain_tracker import ClusterListing, DrainTracker
 from dynamic_kafka.contract.kubernetes_names import DRAIN_REPORT_INTERVAL_S, REPORT_ANNOTATION
-from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.metadata.discovery_state import DiscoveryStatus
 from dynamic_kafka.metadata.model import Rendering, Revision
-from dynamic_kafka.planning.amendments import Amendment
-from dynamic_kafka.planning.codec import fingerprint
+from dynamic_kafka.planning.document.amendments import Amendment
+from dynamic_kafka.planning.document.codec import fingerprint
+from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.state.store import StateLocation
 from tests.support.api_server import TOKEN, FakeApiServer
 
 REVISION = Revision("sha256:x", 17, "6f1c", Rendering("uid-of-subscription", {}))

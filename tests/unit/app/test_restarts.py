@@ -16,7 +16,7 @@ from dynamic_kafka.app.query.supervisor import Supervisor
 from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.errors import ReadTimeoutError
 from dynamic_kafka.kafka.commits import GroupCommitter
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
 
 TIMEOUT = "Task failed: dynamic_kafka.errors.ReadTimeoutError: [READ_TIMEOUT cluster=east] no progress"
 

@@ -13,8 +13,8 @@ from dynamic_kafka.app.outcome import Outcome
 from dynamic_kafka.app.query.sink_query import SinkQuery
 from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.contract.exit_codes import ExitCode
-from dynamic_kafka.planning.codec import encode
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.document.codec import encode
+from dynamic_kafka.planning.document.progress import OffsetDocument
 
 
 @pytest.fixture

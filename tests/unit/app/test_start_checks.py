@@ -11,10 +11,10 @@ import pytest
 from dynamic_kafka.app import run
 from dynamic_kafka.app.cli import main
 from dynamic_kafka.app.query import start_checks
-from dynamic_kafka.driver.state_store import StateLocation
-from dynamic_kafka.executor.verdicts import save_change
 from dynamic_kafka.metadata.topic_ids import shown_topic_id
-from dynamic_kafka.planning.integrity import TopicChange, integrity_error
+from dynamic_kafka.planning.sameness.integrity import TopicChange, integrity_error
+from dynamic_kafka.state.store import StateLocation
+from dynamic_kafka.state.verdicts import save_change
 from tests.unit.app_tools.saved_app import saved_app
 
 OLD, NEW = "9tQ/vI2NQ+mPHLbQyJ0jXA", "AbCdEfGhIjKlMnOpQrStUQ"

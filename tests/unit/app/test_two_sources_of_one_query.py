@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.app.kubernetes.reporter import CommittedProgress
-from dynamic_kafka.app.query.checkpoints import Checkpoint
 from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.telemetry.drain_tracker import ClusterListing, DrainTracker
 from dynamic_kafka.app.telemetry.metrics import PREFIX, AppCollector
 from dynamic_kafka.metadata.discovery_state import DiscoveryStatus
-from dynamic_kafka.planning.codec import encode
+from dynamic_kafka.planning.document.codec import encode
+from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split
+from dynamic_kafka.state.checkpoints import Checkpoint
 
 OLD = {"east": frozenset({"old"})}
 

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from dynamic_kafka.app.cli import main
-from dynamic_kafka.driver.incarnation import Incarnation
-from dynamic_kafka.driver.state_store import StateLocation
+from dynamic_kafka.state.incarnation import Incarnation
+from dynamic_kafka.state.store import StateLocation
 from tests.unit.app_tools.test_plan import FIRST, make_app, sink_has
 
 

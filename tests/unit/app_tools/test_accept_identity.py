@@ -11,8 +11,8 @@ from dynamic_kafka.app.cli import main
 from dynamic_kafka.app.tools import accept as accept_tool
 from dynamic_kafka.app.tools.preview import Preview
 from dynamic_kafka.errors import ClusterUnreachableError
-from dynamic_kafka.planning.codec import decode, fingerprint
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.document.codec import decode, fingerprint
+from dynamic_kafka.planning.document.progress import OffsetDocument
 from tests.unit.app_tools.saved_app import saved_app
 
 SAVED = (

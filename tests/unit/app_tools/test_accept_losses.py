@@ -11,11 +11,11 @@ from dynamic_kafka.app.cli import main
 from dynamic_kafka.app.tools import accept as accept_tool
 from dynamic_kafka.app.tools.preview import Preview
 from dynamic_kafka.driver.live_observation import LiveObservation
-from dynamic_kafka.driver.state_store import StateLocation
-from dynamic_kafka.planning.acceptance import AcceptedLoss
-from dynamic_kafka.planning.dataloss import DataLoss
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.losses.acceptance import AcceptedLoss
+from dynamic_kafka.planning.losses.dataloss import DataLoss
 from dynamic_kafka.planning.splits import Split
+from dynamic_kafka.state.store import StateLocation
 from tests.unit.app_tools.saved_app import saved_app
 
 SPLIT = Split("east", "orders", 0)

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.app.cli import main
-from dynamic_kafka.driver.incarnation import Incarnation
-from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import StateMismatchError
-from dynamic_kafka.planning.codec import decode
-from dynamic_kafka.planning.identity import AcceptedIdentity
+from dynamic_kafka.planning.document.codec import decode
+from dynamic_kafka.planning.sameness.identity import AcceptedIdentity
 from dynamic_kafka.planning.splits import Split
+from dynamic_kafka.state.incarnation import Incarnation
+from dynamic_kafka.state.store import StateLocation
 from tests.unit.app_tools.saved_app import saved_app
 
 SAVED = (

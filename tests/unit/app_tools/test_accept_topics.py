@@ -10,23 +10,23 @@ from typing import Any, cast
 import pytest
 
 from dynamic_kafka.app.cli import main
-from dynamic_kafka.app.query.checkpoints import Batches
 from dynamic_kafka.app.tools import accept as accept_tool
 from dynamic_kafka.app.tools import preview as preview_module
 from dynamic_kafka.app.tools.preview import Preview, preview
 from dynamic_kafka.app.tools.saved_query import SavedProgress
 from dynamic_kafka.driver.live_observation import LiveObservation
-from dynamic_kafka.driver.state_store import StateLocation
-from dynamic_kafka.executor.verdicts import save_change, saved_changes
 from dynamic_kafka.metadata.discovery_state import Discovered
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.metadata.topic_ids import shown_topic_id
 from dynamic_kafka.options import parse_options
-from dynamic_kafka.planning.codec import decode
-from dynamic_kafka.planning.integrity import TopicChange, standing
+from dynamic_kafka.planning.document.codec import decode
+from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.sameness.integrity import TopicChange, standing
+from dynamic_kafka.state.checkpoints import Batches
+from dynamic_kafka.state.store import StateLocation
+from dynamic_kafka.state.verdicts import save_change, saved_changes
 from tests.unit.app_tools.saved_app import saved_app
 
 OLD, FIRST, SECOND = "9tQ/vI2NQ+mPHLbQyJ0jXA", "AbCdEfGhIjKlMnOpQrStUQ", "/b+dEfGhIjKlMnOpQrStUQ"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dynamic_kafka.app.query.checkpoints import Checkpoint
 from dynamic_kafka.app.tools.import_checkpoint import read_imported, steps_text
+from dynamic_kafka.state.checkpoints import Checkpoint
 
 
 def steps(folder: Path, offsets: Iterable[int], commits: Iterable[int], *, after_pending: bool = False) -> str:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from dynamic_kafka.app.query.checkpoints import Batches
 from dynamic_kafka.app.tools import preview as preview_module
 from dynamic_kafka.app.tools.preview import Preview, preview
 from dynamic_kafka.app.tools.saved_query import SavedProgress
@@ -15,15 +14,16 @@ from dynamic_kafka.metadata.discovery_state import Discovered
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
-from dynamic_kafka.planning.codec import fingerprint
-from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
-from dynamic_kafka.planning.progress import (
+from dynamic_kafka.planning.document.codec import fingerprint
+from dynamic_kafka.planning.document.progress import (
     ClusterProgress,
     OffsetDocument,
     ParkedCluster,
     ParkedTopic,
     TopicProgress,
 )
+from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
+from dynamic_kafka.state.checkpoints import Batches
 
 NEW = SubscribedCluster({"t": "s"}, {"bootstrap.servers": "n:1"}, renamed_from="east")
 START = OffsetDocument("q", 1, "x", clusters={"east": ClusterProgress({"t": TopicProgress("s", {0: 5})}, "E")})

@@ -11,8 +11,8 @@ import pytest
 from dynamic_kafka.app.tools import abandon, accept
 from dynamic_kafka.app.tools.unreadable_ranges import unreadable_error
 from dynamic_kafka.metadata.names import check_cluster_id
-from dynamic_kafka.planning.dataloss import recreated_while_pending
-from dynamic_kafka.planning.identity import identity_choices
+from dynamic_kafka.planning.losses.dataloss import recreated_while_pending
+from dynamic_kafka.planning.sameness.identity import identity_choices
 from dynamic_kafka.planning.splits import Split, SplitRange
 from dynamic_kafka.wording import tool_command
 from tests.support.places import ROOT

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from dynamic_kafka.app.cli import main
-from dynamic_kafka.app.query.checkpoints import Batches, Checkpoint
 from dynamic_kafka.app.tools.saved_query import read_saved
-from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import OptionError
-from dynamic_kafka.planning.amendments import Amendment, Amendments
-from dynamic_kafka.planning.codec import encode, fingerprint
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.document.amendments import Amendment, Amendments
+from dynamic_kafka.planning.document.codec import encode, fingerprint
+from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.state.checkpoints import Batches, Checkpoint
+from dynamic_kafka.state.store import StateLocation
 from tests.unit.app_tools.test_validate import write
 
 FIRST = OffsetDocument(

@@ -17,8 +17,14 @@ from dynamic_kafka.app.tools.restored_text import restored_text, restored_wire
 from dynamic_kafka.errors import IdentityError, OffsetDocumentError, OptionError
 from dynamic_kafka.metadata.document_models import ListCluster
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
+from dynamic_kafka.planning.document.progress import (
+    ClusterProgress,
+    OffsetDocument,
+    ParkedCluster,
+    ParkedTopic,
+    TopicProgress,
+)
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedCluster, ParkedTopic, TopicProgress
 from dynamic_kafka.planning.splits import Split
 
 ONE, TWO = Split("east", "orders", 0), Split("east", "orders", 1)

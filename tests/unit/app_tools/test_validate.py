@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from dynamic_kafka.app.cli import main
-from dynamic_kafka.driver.state_store import StateLocation
-from dynamic_kafka.planning.codec import encode
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.document.codec import encode
+from dynamic_kafka.planning.document.progress import OffsetDocument
+from dynamic_kafka.state.store import StateLocation
 
 PASSWORD = "hunter2-very-secret"
 

@@ -16,7 +16,7 @@ from demo.kube import NOT_SEEN, rendered, unsafe_reason
 from demo.settings import DISCOVERY_S, END_OF_DAY, TRIGGER_S
 from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.contract.kubernetes_names import MOUNT_PATH, config_map_name
-from dynamic_kafka.executor.evaluation import Evaluation
+from dynamic_kafka.executor.evaluating.evaluation import Evaluation
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.options.durations import parse_duration_ms
 from kafkastream_operator.core.document import make_document, pack

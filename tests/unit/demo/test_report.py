@@ -27,7 +27,7 @@ from demo.report import (
 )
 from demo.settings import TOPIC, Settings, parse
 from demo.story import KillPlan
-from dynamic_kafka.planning.progress import (
+from dynamic_kafka.planning.document.progress import (
     ClusterProgress,
     OffsetDocument,
     ParkedCluster,

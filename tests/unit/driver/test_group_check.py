@@ -17,8 +17,8 @@ from dynamic_kafka.driver.live_observation import LiveObservation
 from dynamic_kafka.errors import ClusterUnreachableError, GroupInUseError
 from dynamic_kafka.kafka.commit_marks import CommitMark
 from dynamic_kafka.options import parse_options
+from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.observation import ClusterObservation
-from dynamic_kafka.planning.progress import OffsetDocument
 
 OPTIONS = {"streamIds": "orders", "metadataPath": "/none", "kafka.group.id": "g", "commitOffsets": "true"}
 LOGGED = OffsetDocument(query="mine", number=3)

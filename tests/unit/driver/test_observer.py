@@ -31,8 +31,8 @@ from dynamic_kafka.metadata.discovery import MetadataDiscovery
 from dynamic_kafka.metadata.discovery_state import DiscoveryStatus
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning.checks import RevisionRejectedError
+from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.observation import ClusterObservation
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 
 EAST = ClusterUnreachableError("east", "could not list offsets: timed out")
 WEST = ClusterUnreachableError("west", "could not describe topics: timed out")

@@ -14,17 +14,17 @@ from dynamic_kafka.errors import DataLossError
 from dynamic_kafka.kafka.probe import ClusterProbe
 from dynamic_kafka.metadata import SubscribedCluster
 from dynamic_kafka.options import parse_options
-from dynamic_kafka.planning.acceptance import judge_losses
-from dynamic_kafka.planning.dataloss import DataLoss, find_data_loss
-from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
-from dynamic_kafka.planning.plan_input import PlanInput
-from dynamic_kafka.planning.progress import (
+from dynamic_kafka.planning.document.progress import (
     ClusterProgress,
     OffsetDocument,
     ParkedCluster,
     ParkedTopic,
     TopicProgress,
 )
+from dynamic_kafka.planning.losses.acceptance import judge_losses
+from dynamic_kafka.planning.losses.dataloss import DataLoss, find_data_loss
+from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
+from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.questions import run_steps
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.planning.starting import OffsetQuery

@@ -13,8 +13,8 @@ from dynamic_kafka.metadata.document import parse_document
 from dynamic_kafka.metadata.subscription import unite
 from dynamic_kafka.options import Mode, parse_options
 from dynamic_kafka.options.columns import COLUMNS
+from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.observation import Observation
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split, SplitRange
 
 PARTITIONS = range(100)

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from dynamic_kafka.driver.enumerator import Enumerator
-from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import TopicIntegrityError
-from dynamic_kafka.executor.verdicts import save_change
 from dynamic_kafka.options import parse_options
-from dynamic_kafka.planning.codec import encode
-from dynamic_kafka.planning.integrity import TopicChange, integrity_error
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.document.codec import encode
+from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.sameness.integrity import TopicChange, integrity_error
+from dynamic_kafka.state.store import StateLocation
+from dynamic_kafka.state.verdicts import save_change
 
 CHANGE = TopicChange("east", "t", "old", "new")
 EAST = {"clusterId": "east", "bootstrapServers": "127.0.0.1:1", "topics": ["t"]}

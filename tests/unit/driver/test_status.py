@@ -7,7 +7,7 @@ import pytest
 from dynamic_kafka.driver.status import PlanStatus
 from dynamic_kafka.metadata.discovery_state import DiscoveryStatus
 from dynamic_kafka.metadata.model import Revision
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
 
 
 def test_missing_streams_are_named_while_they_are_missing() -> None:

@@ -13,9 +13,15 @@ from dynamic_kafka.errors import PendingRangesError
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
-from dynamic_kafka.planning.codec import encode, fingerprint
+from dynamic_kafka.planning.document.codec import encode, fingerprint
+from dynamic_kafka.planning.document.progress import (
+    ClusterProgress,
+    OffsetDocument,
+    ParkedCluster,
+    ParkedTopic,
+    TopicProgress,
+)
 from dynamic_kafka.planning.observation import ClusterObservation, Observation
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedCluster, ParkedTopic, TopicProgress
 
 OPTIONS = {"streamIds": "s", "metadataPath": "/streams.yaml"}
 START = OffsetDocument("q", 1, clusters={"west": ClusterProgress({"t": TopicProgress("s", {0: 5})}, "Qx")})

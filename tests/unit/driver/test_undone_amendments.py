@@ -6,12 +6,12 @@ from pathlib import Path
 
 from dynamic_kafka.driver.enumerator import Enumerator
 from dynamic_kafka.driver.replay import Replays
-from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.options import parse_options
-from dynamic_kafka.planning.amendments import Amendment
-from dynamic_kafka.planning.codec import fingerprint
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.document.amendments import Amendment
+from dynamic_kafka.planning.document.codec import fingerprint
+from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.state.store import StateLocation
 
 GIVEN = {"streamIds": "s", "metadataPath": "/streams.yaml"}
 SPLIT = Split("east", "t", 0)

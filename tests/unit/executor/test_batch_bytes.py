@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.executor.connection import Wanted
-from dynamic_kafka.executor.message_connection import MessageConnection
-from dynamic_kafka.executor.range_reader import FIRST_FETCH, MAX_BYTES, MAX_ROWS
+from dynamic_kafka.executor.reading.connection import Wanted
+from dynamic_kafka.executor.reading.message_connection import MessageConnection
+from dynamic_kafka.executor.reading.range_reader import FIRST_FETCH, MAX_BYTES, MAX_ROWS
 
 
 class Message:

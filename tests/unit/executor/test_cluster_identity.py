@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.executor.cluster_identity import IDENTITY_VALID_S, check_identity
-from dynamic_kafka.executor.consumer_cache import CachedConsumer
 from dynamic_kafka.executor.read_task import ReadTask
+from dynamic_kafka.executor.reading.cluster_identity import IDENTITY_VALID_S, check_identity
+from dynamic_kafka.executor.reading.consumer_cache import CachedConsumer
 from dynamic_kafka.kafka.config import ClusterClient
 from dynamic_kafka.planning.splits import Split, SplitRange
 

@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
 from dynamic_kafka.errors import OptionError, RecordDecodingError
-from dynamic_kafka.executor.columns import _TYPES, SIZE, arrow_schema, spark_schema
 from dynamic_kafka.executor.decoding.typed_rows import RefusedRecords, ValueFormat
-from dynamic_kafka.executor.evaluators import Evaluator
-from dynamic_kafka.executor.message_connection import MessageRows
-from dynamic_kafka.executor.record_evaluation import StopSearch
+from dynamic_kafka.executor.evaluating.evaluators import Evaluator
+from dynamic_kafka.executor.evaluating.record_evaluation import StopSearch
+from dynamic_kafka.executor.reading.columns import _TYPES, SIZE, arrow_schema, spark_schema
+from dynamic_kafka.executor.reading.message_connection import MessageRows
 from dynamic_kafka.options.columns import COLUMNS, all_columns
 from tests.unit.executor.test_dead_letters import TASK, Topic, offset_in, rows, topic
 from tests.unit.executor.test_evaluators import Message

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from dynamic_kafka.executor import native_connection
-from dynamic_kafka.executor.consumer_cache import IDLE_S, MAX_CONSUMERS, ConsumerCache
+from dynamic_kafka.executor.reading import native_connection
+from dynamic_kafka.executor.reading.consumer_cache import IDLE_S, MAX_CONSUMERS, ConsumerCache
 from tests.support.waiting import wait_until
 
 

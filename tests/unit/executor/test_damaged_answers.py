@@ -28,7 +28,7 @@ SECONDS, LEAST_READS = 3, 20
 READ = """
 import hashlib, json, sys, time
 from dynamic_kafka.errors import DynamicKafkaError
-from dynamic_kafka.executor.range_reader import read_range
+from dynamic_kafka.executor.reading.range_reader import read_range
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.kafka.config import ClusterClient
 from dynamic_kafka.planning.splits import Split, SplitRange

@@ -12,13 +12,13 @@ import pytest
 from dynamic_kafka.app.failures import code_of, code_of_text
 from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.errors import ClusterUnreachableError, DeadLetterError, ErrorCode
-from dynamic_kafka.executor import dead_letters
 from dynamic_kafka.executor.client_statistics import STATISTICS, ClientCounts
-from dynamic_kafka.executor.dead_letters import DeadLetters, dead_letter
-from dynamic_kafka.executor.evaluators import Evaluator
-from dynamic_kafka.executor.message_connection import MessageRows
+from dynamic_kafka.executor.evaluating import dead_letters
+from dynamic_kafka.executor.evaluating.dead_letters import DeadLetters, dead_letter
+from dynamic_kafka.executor.evaluating.evaluators import Evaluator
+from dynamic_kafka.executor.evaluating.record_evaluation import StopSearch, begin
 from dynamic_kafka.executor.read_task import DeadLetterTarget, ReadTask
-from dynamic_kafka.executor.record_evaluation import StopSearch, begin
+from dynamic_kafka.executor.reading.message_connection import MessageRows
 from dynamic_kafka.kafka.config import ClusterClient
 from dynamic_kafka.kafka.topic_producer import NewRecord
 from dynamic_kafka.planning.splits import Split, SplitRange

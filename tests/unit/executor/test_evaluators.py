@@ -17,11 +17,11 @@ import pytest
 import yaml
 
 from dynamic_kafka.errors import OptionError, RecordEvaluationError
-from dynamic_kafka.executor.columns import arrow_schema
-from dynamic_kafka.executor.evaluation import Evaluation, pickled, pickled_from_folder
-from dynamic_kafka.executor.evaluators import RecordEvaluator
-from dynamic_kafka.executor.message_connection import MessageRows
-from dynamic_kafka.executor.rows import Record
+from dynamic_kafka.executor.evaluating.evaluation import Evaluation, pickled, pickled_from_folder
+from dynamic_kafka.executor.evaluating.evaluators import RecordEvaluator
+from dynamic_kafka.executor.reading.columns import arrow_schema
+from dynamic_kafka.executor.reading.message_connection import MessageRows
+from dynamic_kafka.executor.reading.rows import Record
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.options.columns import all_columns
 from dynamic_kafka.planning.splits import Split

@@ -83,10 +83,10 @@ for _ in range(3):
 READ = """
 import sys
 import time
-from dynamic_kafka.executor import cluster_identity as identity
+from dynamic_kafka.executor.reading import cluster_identity as identity
 from dynamic_kafka.kafka.config import ClusterClient
 from dynamic_kafka.executor.read_task import ReadTask
-from dynamic_kafka.executor.range_reader import read_range
+from dynamic_kafka.executor.reading.range_reader import read_range
 from dynamic_kafka.planning.splits import Split, SplitRange
 
 identity.IDENTITY_VALID_S = 0

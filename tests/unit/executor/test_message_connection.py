@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from dynamic_kafka.executor.connection import Wanted
-from dynamic_kafka.executor.message_connection import MessageConnection
+from dynamic_kafka.executor.reading.connection import Wanted
+from dynamic_kafka.executor.reading.message_connection import MessageConnection
 from dynamic_kafka.planning.splits import Split
 
 SPLIT = Split("east", "orders", 0)

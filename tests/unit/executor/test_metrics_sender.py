@@ -23,10 +23,9 @@ from dynamic_kafka.app.telemetry.metrics_receiver import (
 )
 from dynamic_kafka.executor import metrics_sender
 from dynamic_kafka.executor.client_statistics import STATISTICS, ClientCounts
-from dynamic_kafka.executor.columns import arrow_schema
 from dynamic_kafka.executor.decoding.typed_rows import ValueFormat
-from dynamic_kafka.executor.evaluators import Evaluator
-from dynamic_kafka.executor.message_connection import MessageRows
+from dynamic_kafka.executor.evaluating.evaluators import Evaluator
+from dynamic_kafka.executor.evaluating.record_evaluation import StopSearch
 from dynamic_kafka.executor.metrics_sender import (
     ClientReport,
     ReadReport,
@@ -35,7 +34,8 @@ from dynamic_kafka.executor.metrics_sender import (
     decode_report,
     with_report,
 )
-from dynamic_kafka.executor.record_evaluation import StopSearch
+from dynamic_kafka.executor.reading.columns import arrow_schema
+from dynamic_kafka.executor.reading.message_connection import MessageRows
 from dynamic_kafka.planning.splits import Split, SplitRange
 from tests.unit.executor.test_dead_letters import TASK as A_TASK
 from tests.unit.executor.test_evaluators import Message

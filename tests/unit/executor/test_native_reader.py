@@ -18,12 +18,13 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 
 from dynamic_kafka.errors import OptionError
-from dynamic_kafka.executor import native, native_connection
-from dynamic_kafka.executor.columns import SIZE, arrow_schema
-from dynamic_kafka.executor.connection import Connection, Fetched, Wanted
-from dynamic_kafka.executor.message_connection import MessageConnection
-from dynamic_kafka.executor.native_connection import NativeConnection, connect, extension_for
-from dynamic_kafka.executor.rows import Rows, UnreadableHeadersError
+from dynamic_kafka.executor import native
+from dynamic_kafka.executor.reading import native_connection
+from dynamic_kafka.executor.reading.columns import SIZE, arrow_schema
+from dynamic_kafka.executor.reading.connection import Connection, Fetched, Wanted
+from dynamic_kafka.executor.reading.message_connection import MessageConnection
+from dynamic_kafka.executor.reading.native_connection import NativeConnection, connect, extension_for
+from dynamic_kafka.executor.reading.rows import Rows, UnreadableHeadersError
 from dynamic_kafka.options.columns import COLUMNS
 from dynamic_kafka.planning.splits import Split
 from tests.support.native import broker_within, checker, lacking, produce_header, require, sanitized

@@ -12,13 +12,13 @@ import pytest
 
 from dynamic_kafka.errors import DriverReplacedError, DynamicKafkaError, OptionError, RecordEvaluationError
 from dynamic_kafka.executor import read_task
-from dynamic_kafka.executor.evaluators import Evaluator
-from dynamic_kafka.executor.message_connection import MessageRows
+from dynamic_kafka.executor.evaluating.evaluators import Evaluator
+from dynamic_kafka.executor.evaluating.record_evaluation import StopSearch, begin
 from dynamic_kafka.executor.read_task import BatchReports, ReadTask
-from dynamic_kafka.executor.record_evaluation import StopSearch, begin
-from dynamic_kafka.executor.rows import Rows
-from dynamic_kafka.executor.state_folder import STOP_RECORD, StateFolder
+from dynamic_kafka.executor.reading.message_connection import MessageRows
+from dynamic_kafka.executor.reading.rows import Rows
 from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.state.folder import STOP_RECORD, StateFolder
 from tests.unit.executor.test_evaluators import Message
 
 SPLIT = Split("east", "t", 0)
@@ -201,7 +201,7 @@ def test_executors_that_cannot_write_read_nothing(
     task: ReadTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a folder in which executors cannot write, whether there will be a stop record or not
-    monkeypatch.setattr("dynamic_kafka.executor.state_folder._write_local", refused)
+    monkeypatch.setattr("dynamic_kafka.state.folder._write_local", refused)
     for end in (None, 6):
         evaluation: Any = Loaded(end)
         with pytest.raises(OptionError, match=r"executors must be able to write .*/q/seen, .* Give executors the same"):

@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from dynamic_kafka.errors import DataLossError
-from dynamic_kafka.executor import range_reader as module
-from dynamic_kafka.executor.consumer_cache import CachedConsumer
-from dynamic_kafka.executor.message_connection import MessageConnection
-from dynamic_kafka.executor.range_reader import _RangeReader
+from dynamic_kafka.executor.reading import range_reader as module
+from dynamic_kafka.executor.reading.consumer_cache import CachedConsumer
+from dynamic_kafka.executor.reading.message_connection import MessageConnection
+from dynamic_kafka.executor.reading.range_reader import _RangeReader
 from dynamic_kafka.planning.splits import Split, SplitRange
 
 

@@ -18,14 +18,14 @@ from dynamic_kafka.errors import (
     ReadTimeoutError,
     TopicIntegrityError,
 )
-from dynamic_kafka.executor import topic_identity
-from dynamic_kafka.executor.consumer_cache import CachedConsumer
 from dynamic_kafka.executor.read_task import BatchReports, ReadTask
-from dynamic_kafka.executor.state_folder import StateFolder
-from dynamic_kafka.executor.topic_identity import ID_VALID_S, confirm_topic, of_planned_topic
-from dynamic_kafka.executor.verdicts import saved_changes
+from dynamic_kafka.executor.reading import topic_identity
+from dynamic_kafka.executor.reading.consumer_cache import CachedConsumer
+from dynamic_kafka.executor.reading.topic_identity import ID_VALID_S, confirm_topic, of_planned_topic
 from dynamic_kafka.kafka.config import ClusterClient
 from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.state.folder import StateFolder
+from dynamic_kafka.state.verdicts import saved_changes
 
 PART = SplitRange(Split("east", "t", 0), 4, 9)
 OLD, NEW, ABSENT, MOVED = {"t": ("old", [0])}, {"t": ("new", [0])}, {"gone": None}, {"moved": None}

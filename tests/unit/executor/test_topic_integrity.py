@@ -10,9 +10,9 @@ import pytest
 
 from dynamic_kafka.errors import DataLossError, DynamicKafkaError, TopicIntegrityError
 from dynamic_kafka.executor.read_task import BatchReports, ReadTask
-from dynamic_kafka.executor.state_folder import StateFolder
-from dynamic_kafka.executor.verdicts import saved_changes
-from dynamic_kafka.planning.integrity import TopicChange, changes_of
+from dynamic_kafka.planning.sameness.integrity import TopicChange, changes_of
+from dynamic_kafka.state.folder import StateFolder
+from dynamic_kafka.state.verdicts import saved_changes
 from tests.unit.executor.test_topic_identity import ABSENT, NEW, OLD, PART, World, reports, seen, task, world
 
 __all__ = ["reports", "world"]

@@ -15,8 +15,8 @@ from dynamic_kafka.app.internal_topics import changelog
 from dynamic_kafka.app.internal_topics.changelog import ChangelogRecord, ChangelogWriter, _parsed
 from dynamic_kafka.errors import ClusterUnreachableError, RecordTooLargeError
 from dynamic_kafka.kafka.topic_producer import NewRecord
-from dynamic_kafka.planning.codec import decode
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.document.codec import decode
+from dynamic_kafka.planning.document.progress import OffsetDocument
 from tests.support.waiting import wait_until
 from tests.unit.internal_topics.fake_home import FakeAdmin, FakeHome
 

@@ -11,7 +11,7 @@ from dynamic_kafka.app.config.internal_topics import InternalTopic, InternalTopi
 from dynamic_kafka.app.config.loading import parse_config
 from dynamic_kafka.app.internal_topics import InitParameters
 from dynamic_kafka.app.internal_topics.changelog import ChangelogRecord
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.document.progress import OffsetDocument
 from tests.support.places import ROOT
 from tests.unit.internal_topics.test_declarations import APP
 

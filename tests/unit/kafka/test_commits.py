@@ -10,7 +10,7 @@ import pytest
 from dynamic_kafka.kafka import commits
 from dynamic_kafka.kafka.commits import GroupCommitter
 from dynamic_kafka.kafka.config import ClusterClient
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
 
 
 class Group:

@@ -17,7 +17,7 @@ from dynamic_kafka.contract.termination_message import ChangedTopic
 from dynamic_kafka.errors import TopicIntegrityError
 from dynamic_kafka.metadata.document import parse_document
 from dynamic_kafka.metadata.topic_ids import saved_topic_id
-from dynamic_kafka.planning.integrity import TopicChange, integrity_error
+from dynamic_kafka.planning.sameness.integrity import TopicChange, integrity_error
 from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.figures import subscription_figures
 from kafkastream_operator.core.rollout.restart import MAX_ATTEMPTS

@@ -21,7 +21,6 @@ from unittest.mock import patch
 
 from dynamic_kafka.driver.changed_topics import recorded_verdicts, refuse_standing
 from dynamic_kafka.driver.replay import Replays
-from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import (
     ClusterError,
     ClusterUnreachableError,
@@ -31,29 +30,26 @@ from dynamic_kafka.errors import (
     StateMismatchError,
     TopicIntegrityError,
 )
-from dynamic_kafka.executor import topic_identity
-from dynamic_kafka.executor.evaluators import Evaluator
+from dynamic_kafka.executor.evaluating.evaluators import Evaluator
+from dynamic_kafka.executor.evaluating.record_evaluation import StopSearch, begin
 from dynamic_kafka.executor.read_task import BatchReports, ReadTask
-from dynamic_kafka.executor.record_evaluation import StopSearch, begin
-from dynamic_kafka.executor.state_folder import STOP_RECORD, TOPIC_ID, StateFile
-from dynamic_kafka.executor.topic_identity import of_planned_topic
-from dynamic_kafka.executor.verdicts import save_change, saved_changes
+from dynamic_kafka.executor.reading import topic_identity
+from dynamic_kafka.executor.reading.topic_identity import of_planned_topic
 from dynamic_kafka.metadata.model import OffsetSpec
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.metadata.topic_ids import shown_topic_id
 from dynamic_kafka.options import parse_options
-from dynamic_kafka.planning.acceptance import AcceptedLoss
-from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.awaited import must_answer
 from dynamic_kafka.planning.batch import Planned, plan_batch
-from dynamic_kafka.planning.codec import decode, encode, fingerprint
-from dynamic_kafka.planning.dataloss import DataLoss
+from dynamic_kafka.planning.document.amendments import Amendment
+from dynamic_kafka.planning.document.codec import decode, encode, fingerprint
+from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.ending import Targets, still_to_read
-from dynamic_kafka.planning.integrity import TopicChange, changes_of
+from dynamic_kafka.planning.losses.acceptance import AcceptedLoss
+from dynamic_kafka.planning.losses.dataloss import DataLoss
 from dynamic_kafka.planning.observation import ClusterObservation, Observation, TopicObservation
 from dynamic_kafka.planning.plan import Limits, ranges_between
 from dynamic_kafka.planning.plan_input import PlanInput
-from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.questions import (
     AbsentTopicsQuestion,
     AcceptedIdentitiesQuestion,
@@ -66,7 +62,11 @@ from dynamic_kafka.planning.questions import (
     Question,
     run_steps,
 )
+from dynamic_kafka.planning.sameness.integrity import TopicChange, changes_of
 from dynamic_kafka.planning.splits import Split, SplitRange, slice_ranges
+from dynamic_kafka.state.folder import STOP_RECORD, TOPIC_ID, StateFile
+from dynamic_kafka.state.store import StateLocation
+from dynamic_kafka.state.verdicts import save_change, saved_changes
 
 RETENTION_MS = 1000
 SERVERS = {"bootstrap.servers": "127.0.0.1:9092"}

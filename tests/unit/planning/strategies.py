@@ -5,9 +5,8 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from dynamic_kafka.metadata.subscription import SubscribedCluster
-from dynamic_kafka.planning.column_codec import PACKED_FROM
-from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
-from dynamic_kafka.planning.progress import (
+from dynamic_kafka.planning.document.column_codec import PACKED_FROM
+from dynamic_kafka.planning.document.progress import (
     ClusterProgress,
     Column,
     OffsetDocument,
@@ -15,6 +14,7 @@ from dynamic_kafka.planning.progress import (
     ParkedTopic,
     TopicProgress,
 )
+from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 
 IDS = st.sampled_from(["east", "west", "a b/c", "ü", '"', "0"])
 OFFSETS = st.integers(0, 1 << 62)

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from dynamic_kafka.errors import OffsetDocumentError
-from dynamic_kafka.planning.amendments import Amendment, Amendments, Reason
-from dynamic_kafka.planning.codec import fingerprint
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.document.amendments import Amendment, Amendments, Reason
+from dynamic_kafka.planning.document.codec import fingerprint
+from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split, SplitRange
 
 EAST = SplitRange(Split("east", "t", 0), 5, 9)

@@ -19,9 +19,9 @@ from dynamic_kafka.planning.checks import (
     check_topics,
     missing_id_warnings,
 )
+from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.plan_input import PlanInput
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.questions import run_steps
 from tests.unit.planning.plans import all_logs_begin_at_zero, plan_input
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 
 from dynamic_kafka.errors import OffsetDocumentError
-from dynamic_kafka.planning.codec import VERSION, WITHOUT_STOP_RECORDS, decode, encode, fingerprint
-from dynamic_kafka.planning.progress import (
+from dynamic_kafka.planning.document.codec import VERSION, WITHOUT_STOP_RECORDS, decode, encode, fingerprint
+from dynamic_kafka.planning.document.progress import (
     ClusterProgress,
     OffsetDocument,
     ParkedCluster,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dynamic_kafka.planning.acceptance import AcceptedLoss
-from dynamic_kafka.planning.dataloss import DataLoss, describe, find_data_loss, skip_losses
+from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, ParkedTopic, TopicProgress
+from dynamic_kafka.planning.losses.acceptance import AcceptedLoss
+from dynamic_kafka.planning.losses.dataloss import DataLoss, describe, find_data_loss, skip_losses
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedTopic, TopicProgress
 from dynamic_kafka.planning.splits import Split
 
 SPLIT = Split("east", "t", 0)

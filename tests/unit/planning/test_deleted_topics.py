@@ -8,10 +8,10 @@ import pytest
 
 from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.options import parse_options
-from dynamic_kafka.planning.deleted_topics import mark_deleted_topics
+from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.questions import run_steps
+from dynamic_kafka.planning.sameness.deleted_topics import mark_deleted_topics
 from tests.unit.planning.plans import all_logs_begin_at_zero, plan_input
 
 GONE, KEPT = "orders-gone", "orders-kept"

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from dynamic_kafka.metadata.subscription import SubscribedCluster
-from dynamic_kafka.planning.codec import decode, encode
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.document.codec import decode, encode
+from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.reconcile import reconcile
 
 LIMIT = 250_000

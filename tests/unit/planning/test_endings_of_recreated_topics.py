@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dynamic_kafka.metadata.subscription import SubscribedCluster
+from dynamic_kafka.planning.document.progress import (
+    ClusterProgress,
+    OffsetDocument,
+    ParkedCluster,
+    ParkedTopic,
+    TopicProgress,
+)
 from dynamic_kafka.planning.ending import Targets, still_to_read
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedCluster, ParkedTopic, TopicProgress
 from dynamic_kafka.planning.splits import Split
 from tests.unit.planning.plans import plan, plan_input
 

@@ -13,19 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from dynamic_kafka.driver.state_store import StateLocation
-from dynamic_kafka.planning.acceptance import AcceptedLoss
-from dynamic_kafka.planning.amendments import Amendment
-from dynamic_kafka.planning.codec import VERSION, WITHOUT_STOP_RECORDS, decode, encode, fingerprint
-from dynamic_kafka.planning.identity import AcceptedIdentity
-from dynamic_kafka.planning.progress import (
+from dynamic_kafka.planning.document.amendments import Amendment
+from dynamic_kafka.planning.document.codec import VERSION, WITHOUT_STOP_RECORDS, decode, encode, fingerprint
+from dynamic_kafka.planning.document.progress import (
     ClusterProgress,
     OffsetDocument,
     ParkedCluster,
     ParkedTopic,
     TopicProgress,
 )
+from dynamic_kafka.planning.losses.acceptance import AcceptedLoss
+from dynamic_kafka.planning.sameness.identity import AcceptedIdentity
 from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.state.store import StateLocation
 
 GOLDEN = Path(__file__).parent / "golden"
 FINGERPRINTS = {

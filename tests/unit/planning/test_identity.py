@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dynamic_kafka.planning.identity import AcceptedIdentity, identity_problems, saved_identity
+from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, ParkedCluster
 from dynamic_kafka.planning.observation import ClusterObservation
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedCluster
+from dynamic_kafka.planning.sameness.identity import AcceptedIdentity, identity_problems, saved_identity
 
 
 def answer(kafka_id: str | None) -> ClusterObservation:

@@ -12,13 +12,19 @@ from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning.batch import Planned, plan_batch
 from dynamic_kafka.planning.checks import RevisionRejectedError
-from dynamic_kafka.planning.codec import decode
-from dynamic_kafka.planning.integrity import TopicChange, changes_of, integrity_error, standing
+from dynamic_kafka.planning.document.codec import decode
+from dynamic_kafka.planning.document.progress import (
+    ClusterProgress,
+    OffsetDocument,
+    ParkedCluster,
+    ParkedTopic,
+    TopicProgress,
+)
 from dynamic_kafka.planning.observation import ClusterObservation, Observation, TopicObservation
 from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.planning.plan_input import PlanInput
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedCluster, ParkedTopic, TopicProgress
 from dynamic_kafka.planning.questions import AcceptedTopicsQuestion, DisputedIdsQuestion, Question, run_steps
+from dynamic_kafka.planning.sameness.integrity import TopicChange, changes_of, integrity_error, standing
 from dynamic_kafka.planning.splits import Split, SplitRange
 from tests.unit.planning.plans import all_logs_begin_at_zero, plan, plan_input
 

@@ -9,15 +9,15 @@ import pytest
 from dynamic_kafka.driver.changed_topics import HaveIds, recorded_verdicts, refuse_standing, trust_one_broker
 from dynamic_kafka.driver.replay import Replays
 from dynamic_kafka.errors import ClusterUnreachableError, DataLossError, DynamicKafkaError, TopicIntegrityError
-from dynamic_kafka.executor.verdicts import save_change, saved_changes
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
-from dynamic_kafka.planning.codec import fingerprint
-from dynamic_kafka.planning.integrity import TopicChange, integrity_error
+from dynamic_kafka.planning.document.codec import fingerprint
+from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.observation import ClusterObservation, Observation, TopicObservation
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.questions import DisputedIdsQuestion, Question
+from dynamic_kafka.planning.sameness.integrity import TopicChange, integrity_error
 from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.state.verdicts import save_change, saved_changes
 from tests.unit.planning.simulation import MemoryState
 
 SPLIT = Split("east", "t", 0)

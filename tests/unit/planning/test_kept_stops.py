@@ -6,8 +6,8 @@ import pytest
 
 from dynamic_kafka.driver.status import PlanStatus
 from dynamic_kafka.metadata import OffsetSpec, SubscribedCluster
+from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 from tests.unit.planning.plans import plan, plan_input
 
 

@@ -11,10 +11,16 @@ import pytest
 from dynamic_kafka.errors import IdentityError
 from dynamic_kafka.metadata import SubscribedCluster
 from dynamic_kafka.planning.checks import RevisionRejectedError
+from dynamic_kafka.planning.document.progress import (
+    ClusterProgress,
+    OffsetDocument,
+    ParkedCluster,
+    ParkedTopic,
+    TopicProgress,
+)
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.plan import ranges_between
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedCluster, ParkedTopic, TopicProgress
-from dynamic_kafka.planning.renames import recognise
+from dynamic_kafka.planning.sameness.renames import recognise
 from dynamic_kafka.planning.splits import SplitRange
 from tests.unit.planning.plans import plan, plan_input
 

@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dynamic_kafka.metadata.subscription import SubscribedCluster
-from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
-from dynamic_kafka.planning.progress import (
+from dynamic_kafka.planning.document.progress import (
     ClusterProgress,
     OffsetDocument,
     ParkedCluster,
     ParkedTopic,
     TopicProgress,
 )
+from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.reconcile import Reconciled, forget, reconcile
-from dynamic_kafka.planning.renames import recognise, rename
+from dynamic_kafka.planning.sameness.renames import recognise, rename
 from dynamic_kafka.planning.splits import Split
 from tests.unit.planning import strategies
 from tests.unit.planning.simulation import everything

@@ -18,21 +18,21 @@ from dynamic_kafka.errors import (
     PendingRangesError,
     StaleCheckpointError,
 )
-from dynamic_kafka.executor.state_folder import STOP_RECORD
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
-from dynamic_kafka.planning import renames
-from dynamic_kafka.planning.codec import decode, fingerprint
-from dynamic_kafka.planning.observation import ClusterObservation, Observation, TopicObservation
-from dynamic_kafka.planning.progress import (
+from dynamic_kafka.planning.document.codec import decode, fingerprint
+from dynamic_kafka.planning.document.progress import (
     ClusterProgress,
     OffsetDocument,
     ParkedCluster,
     ParkedTopic,
     TopicProgress,
 )
-from dynamic_kafka.planning.renames import carry_over, rename
+from dynamic_kafka.planning.observation import ClusterObservation, Observation, TopicObservation
+from dynamic_kafka.planning.sameness import renames
+from dynamic_kafka.planning.sameness.renames import carry_over, rename
 from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.state.folder import STOP_RECORD
 from tests.unit.planning.simulation import MemoryState
 
 OPTIONS = parse_options(

@@ -17,15 +17,15 @@ import pytest
 
 from dynamic_kafka.driver.replay import Replays
 from dynamic_kafka.errors import DriverReplacedError, StateMismatchError
-from dynamic_kafka.executor.state_folder import StateFile
-from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.batch import plan_batch
-from dynamic_kafka.planning.codec import decode
+from dynamic_kafka.planning.document.amendments import Amendment
+from dynamic_kafka.planning.document.codec import decode
+from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.observation import Observation
 from dynamic_kafka.planning.plan import Limits
-from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.questions import run_steps
 from dynamic_kafka.planning.splits import SplitRange
+from dynamic_kafka.state.folder import StateFile
 from tests.unit.planning.simulation import MemoryState, Record, SimulatedCluster, SimulatedTopic, Simulation, text
 
 pytestmark = pytest.mark.deep("a driver that hangs at each step")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dynamic_kafka.driver import state_purge
+from dynamic_kafka.state import purge as state_purge
 from tests.unit.planning.simulation import Record, Simulation
 from tests.unit.planning.test_two_drivers import Driver, Killed, SplitRange, add_records, world_with
 

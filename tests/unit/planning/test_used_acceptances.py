@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.driver.offset_resolution import answer_question
-from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import OffsetDocumentError
 from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.planning.batch import plan_batch
 from dynamic_kafka.planning.checks import RevisionRejectedError
-from dynamic_kafka.planning.codec import decode, encode
-from dynamic_kafka.planning.identity import saved_identity
+from dynamic_kafka.planning.document.codec import decode, encode
+from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
-from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.questions import AcceptedIdentitiesQuestion, Question, run_steps
+from dynamic_kafka.planning.sameness.identity import saved_identity
+from dynamic_kafka.state.store import StateLocation
 from tests.unit.planning.plans import all_logs_begin_at_zero, plan_input
 
 EAST = SubscribedCluster({"t": "s"}, {})

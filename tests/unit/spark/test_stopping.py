@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.planning.codec import encode
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.document.codec import encode
+from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.spark.stopping import is_finished, stop_when_finished
 
 

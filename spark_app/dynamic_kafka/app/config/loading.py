@@ -15,13 +15,13 @@ from pydantic import ValidationError
 from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.config.schema import AppFile, Sink
 from dynamic_kafka.errors import MetadataInvalidError, OptionError
-from dynamic_kafka.executor.file_systems import canonical_uri
 from dynamic_kafka.metadata.validation_errors import explain
 from dynamic_kafka.metadata.yaml.located import Located, Problem
 from dynamic_kafka.metadata.yaml.reader import read_yaml
 from dynamic_kafka.options.durations import unit_warning
 from dynamic_kafka.options.java_client_properties import check_no_literal_secrets
 from dynamic_kafka.options.secrets import check_no_credentials
+from dynamic_kafka.state.file_systems import canonical_uri
 
 
 def load_config(path: str | Path) -> AppConfig:

@@ -27,8 +27,8 @@ from dynamic_kafka.kafka.config import consumer_config
 from dynamic_kafka.kafka.errors import HARMLESS_TO_READ, client_creation_error, translate
 from dynamic_kafka.kafka.newest_value import NewestValue
 from dynamic_kafka.kafka.topic_producer import NewRecord, TopicProducer
-from dynamic_kafka.planning.codec import decode, encode
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.document.codec import decode, encode
+from dynamic_kafka.planning.document.progress import OffsetDocument
 
 DELIVERY_S = 30.0
 """How long the delivery of one record may take, before the next document replaces it."""

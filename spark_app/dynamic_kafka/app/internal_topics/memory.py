@@ -10,8 +10,8 @@ from __future__ import annotations
 import uuid
 
 from dynamic_kafka.app.internal_topics.setup_plan import Remembered
-from dynamic_kafka.driver.state_store import number_of
-from dynamic_kafka.executor.state_folder import StateFolder
+from dynamic_kafka.state.folder import StateFolder
+from dynamic_kafka.state.store import number_of
 
 FOLDER = "internal-topics"
 

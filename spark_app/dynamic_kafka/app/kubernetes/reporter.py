@@ -32,7 +32,7 @@ from dynamic_kafka.contract.driver_report import LIVE
 from dynamic_kafka.contract.kubernetes_names import REPORT_ANNOTATION
 from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.document.progress import OffsetDocument
 
 POLL_S = 1.0
 """Seconds between two checks whether a report is due."""

@@ -7,9 +7,9 @@ stop record. Commits to consumer groups and the driver report count only what wa
 
 from __future__ import annotations
 
-from dynamic_kafka.driver.state_store import StateLocation
-from dynamic_kafka.planning.amendments import Amendments
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.document.amendments import Amendments
+from dynamic_kafka.planning.document.progress import OffsetDocument
+from dynamic_kafka.state.store import StateLocation
 
 
 class AmendedProgress:

@@ -21,8 +21,8 @@ from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.failures import reason_in, text_of
 from dynamic_kafka.app.query.sinks import evaluators_of
 from dynamic_kafka.errors import DynamicKafkaError, OptionError
-from dynamic_kafka.executor.file_systems import has_scheme
 from dynamic_kafka.installed import explained
+from dynamic_kafka.state.file_systems import has_scheme
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

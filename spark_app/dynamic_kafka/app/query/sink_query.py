@@ -17,7 +17,6 @@ from dynamic_kafka.app.config.schema import Sink
 from dynamic_kafka.app.failures import reason_in, text_of
 from dynamic_kafka.app.internal_topics.changelog import ChangelogWriter
 from dynamic_kafka.app.query.amended_progress import AmendedProgress
-from dynamic_kafka.app.query.checkpoints import Checkpoint
 from dynamic_kafka.app.query.restart_policy import RestartPolicy
 from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.query.sinks import query_name
@@ -25,8 +24,9 @@ from dynamic_kafka.driver.cluster_clients import client_of
 from dynamic_kafka.errors import DynamicKafkaError, MetadataError, OptionError
 from dynamic_kafka.kafka.commits import GroupCommitter
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.spark.stopping import is_finished
+from dynamic_kafka.state.checkpoints import Checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

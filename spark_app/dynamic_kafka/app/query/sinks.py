@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.config.schema import Sink, Trigger
-from dynamic_kafka.app.query.checkpoints import Checkpoint, refuse_old_checkpoint
 from dynamic_kafka.errors import DynamicKafkaError, OptionError
-from dynamic_kafka.executor.evaluation import Evaluation, pickled_from_folder
+from dynamic_kafka.executor.evaluating.evaluation import Evaluation, pickled_from_folder
+from dynamic_kafka.state.checkpoints import Checkpoint, refuse_old_checkpoint
 from dynamic_kafka.user_code import import_object
 
 if TYPE_CHECKING:

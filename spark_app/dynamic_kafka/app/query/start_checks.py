@@ -9,13 +9,13 @@ import contextlib
 from functools import partial
 
 from dynamic_kafka.app.config.app_config import AppConfig
-from dynamic_kafka.app.query.checkpoints import Checkpoint
 from dynamic_kafka.driver.changed_topics import refuse_standing
 from dynamic_kafka.driver.offset_resolution import topics_with_ids
-from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import DynamicKafkaError, TopicIntegrityError
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.document.progress import OffsetDocument
+from dynamic_kafka.state.checkpoints import Checkpoint
+from dynamic_kafka.state.store import StateLocation
 
 
 def check_start(config: AppConfig, discovery: MetadataDiscovery) -> None:

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from dynamic_kafka.planning.document.progress import Column, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.observation import ClusterObservation
-from dynamic_kafka.planning.progress import Column, OffsetDocument, TopicProgress
 
 STALE_S = 30.0
 """A listing that is older is not used. Clusters are asked every ten seconds."""

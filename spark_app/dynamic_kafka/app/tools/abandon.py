@@ -15,12 +15,12 @@ from dynamic_kafka.app.tools.audit import confirm, record
 from dynamic_kafka.app.tools.formatting import table
 from dynamic_kafka.app.tools.saved_query import SavedQuery, add_query_arguments, open_query
 from dynamic_kafka.contract.exit_codes import ExitCode
-from dynamic_kafka.driver.sink_log import SINK_LOG
-from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import OptionError, PendingRangesError
-from dynamic_kafka.planning.amendments import Amendment, Amendments
-from dynamic_kafka.planning.identity import AcceptedIdentity, is_another, saved_identity
+from dynamic_kafka.planning.document.amendments import Amendment, Amendments
+from dynamic_kafka.planning.sameness.identity import AcceptedIdentity, is_another, saved_identity
 from dynamic_kafka.planning.splits import SplitRange
+from dynamic_kafka.state.sink_log import SINK_LOG
+from dynamic_kafka.state.store import StateLocation
 from dynamic_kafka.wording import counted
 
 HELP = "leave a cluster's ranges out of the pending batch of a stopped query, to be read again later"

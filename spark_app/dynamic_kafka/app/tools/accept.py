@@ -20,13 +20,13 @@ from dynamic_kafka.app.tools.planned_changes import lost_records
 from dynamic_kafka.app.tools.preview import Preview, preview
 from dynamic_kafka.app.tools.saved_query import SavedQuery, add_query_arguments, open_query
 from dynamic_kafka.contract.exit_codes import ExitCode
-from dynamic_kafka.driver.state_binding import bound_state
 from dynamic_kafka.errors import OptionError, StateMismatchError
-from dynamic_kafka.executor.verdicts import save_change
-from dynamic_kafka.planning.acceptance import AcceptedLoss
-from dynamic_kafka.planning.identity import saved_identity
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.document.progress import OffsetDocument
+from dynamic_kafka.planning.losses.acceptance import AcceptedLoss
+from dynamic_kafka.planning.sameness.identity import saved_identity
 from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.state.binding import bound_state
+from dynamic_kafka.state.verdicts import save_change
 from dynamic_kafka.wording import counted, tool_command
 
 HELP = (

@@ -1,4 +1,4 @@
-"""The part of `accept` about topics that were deleted or re-created, and that are checked (`planning.integrity`)."""
+"""The part of `accept` about checked topics that were deleted or re-created (`planning.sameness.integrity`)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dynamic_kafka.app.tools.preview import Preview
-from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import OptionError
-from dynamic_kafka.executor.verdicts import saved_changes
 from dynamic_kafka.metadata.topic_ids import saved_topic_id
-from dynamic_kafka.planning.integrity import TopicChange
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.document.progress import OffsetDocument
+from dynamic_kafka.planning.sameness.integrity import TopicChange
+from dynamic_kafka.state.store import StateLocation
+from dynamic_kafka.state.verdicts import saved_changes
 
 
 def changed_topics(

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import OptionError
+from dynamic_kafka.state.store import StateLocation
 
 
 def record(state: StateLocation, tool: str, *, what: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:

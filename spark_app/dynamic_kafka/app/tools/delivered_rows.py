@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs, parquet
 
-from dynamic_kafka.driver.sink_log import SINK_LOG, newest_of
 from dynamic_kafka.errors import OffsetDocumentError, OptionError
-from dynamic_kafka.executor.file_systems import open_folder
 from dynamic_kafka.planning.splits import Split
+from dynamic_kafka.state.file_systems import open_folder
+from dynamic_kafka.state.sink_log import SINK_LOG, newest_of
 
 COLUMNS = ("kafka_cluster", "topic", "partition", "offset")
 """The columns by which a row is a record of one split; the transformation must have left them as they are."""

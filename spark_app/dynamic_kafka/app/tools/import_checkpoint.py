@@ -14,11 +14,11 @@ from pathlib import Path
 
 import yaml
 
-from dynamic_kafka.app.query.checkpoints import Batches, Checkpoint, Logged, our_document
 from dynamic_kafka.app.tools.audit import record, stamp, who
 from dynamic_kafka.contract.exit_codes import ExitCode
-from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import OffsetDocumentError, OptionError
+from dynamic_kafka.state.checkpoints import Batches, Checkpoint, Logged, our_document
+from dynamic_kafka.state.store import StateLocation
 from dynamic_kafka.wording import counted
 
 HELP = "convert a checkpoint of Spark's own kafka source to starting offsets"

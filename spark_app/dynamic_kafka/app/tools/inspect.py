@@ -11,8 +11,8 @@ from dynamic_kafka.app.tools.saved_query import SavedQuery, add_query_arguments,
 from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.errors import OffsetDocumentError
 from dynamic_kafka.metadata.topic_ids import shown_topic_id
-from dynamic_kafka.planning.amendments import Amendment
-from dynamic_kafka.planning.progress import OffsetDocument, TopicProgress, has_stop_records
+from dynamic_kafka.planning.document.amendments import Amendment
+from dynamic_kafka.planning.document.progress import OffsetDocument, TopicProgress, has_stop_records
 from dynamic_kafka.planning.splits import Split, SplitRange
 from dynamic_kafka.wording import first_few
 

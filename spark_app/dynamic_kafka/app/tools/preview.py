@@ -33,18 +33,18 @@ from dynamic_kafka.errors import (
 )
 from dynamic_kafka.kafka.probe import collect_observations
 from dynamic_kafka.options import SourceOptions
-from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.awaited import must_answer, never_read
 from dynamic_kafka.planning.batch import Planned
 from dynamic_kafka.planning.checks import RevisionRejectedError
-from dynamic_kafka.planning.dataloss import DataLoss
-from dynamic_kafka.planning.identity import identity_problems, saved_identity
-from dynamic_kafka.planning.integrity import TopicChange, changes_of, integrity_error
+from dynamic_kafka.planning.document.amendments import Amendment
+from dynamic_kafka.planning.document.progress import OffsetDocument
+from dynamic_kafka.planning.losses.dataloss import DataLoss
 from dynamic_kafka.planning.observation import TopicObservation, observed_topic
 from dynamic_kafka.planning.plan import Plan
-from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.reconcile import Reconciled
-from dynamic_kafka.planning.renames import carry_over, current_ids
+from dynamic_kafka.planning.sameness.identity import identity_problems, saved_identity
+from dynamic_kafka.planning.sameness.integrity import TopicChange, changes_of, integrity_error
+from dynamic_kafka.planning.sameness.renames import carry_over, current_ids
 from dynamic_kafka.planning.splits import Split, SplitRange
 
 
@@ -78,7 +78,7 @@ class Preview:
         reconciled: the progress in line with metadata, and the splits that are new; None if no plan could be made.
         losses: data losses; `refused` are those that no user accepted.
         plan: the next document; None if no plan could be made.
-        changed: the topics that would end the query for good (`planning.integrity`).
+        changed: the topics that would end the query for good (`planning.sameness.integrity`).
     """
 
     observed: LiveObservation

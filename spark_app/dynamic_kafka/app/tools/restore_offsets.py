@@ -19,7 +19,6 @@ from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.app.config.schema import Sink
 from dynamic_kafka.app.internal_topics.changelog import ChangelogRecord, read_changelog
 from dynamic_kafka.app.internal_topics.home import find_home
-from dynamic_kafka.app.query.checkpoints import Checkpoint
 from dynamic_kafka.app.tools.delivered_rows import LastRow, last_rows
 from dynamic_kafka.app.tools.formatting import shown_time
 from dynamic_kafka.app.tools.restored_offsets import SavedOffsets, restore
@@ -34,8 +33,9 @@ from dynamic_kafka.kafka.record_times import record_times
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.observation import ClusterObservation, observed_topic
-from dynamic_kafka.planning.renames import carry_over
+from dynamic_kafka.planning.sameness.renames import carry_over
 from dynamic_kafka.planning.splits import Split
+from dynamic_kafka.state.checkpoints import Checkpoint
 from dynamic_kafka.wording import first_few
 
 HELP = "print starting offsets for a new checkpoint, after the old one was lost"

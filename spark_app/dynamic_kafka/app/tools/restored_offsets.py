@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from dynamic_kafka.errors import IdentityError, OffsetDocumentError
 from dynamic_kafka.metadata.subscription import Subscription
-from dynamic_kafka.planning.dataloss import recreation
+from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, ParkedCluster
+from dynamic_kafka.planning.losses.dataloss import recreation
 from dynamic_kafka.planning.observation import ClusterObservation
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedCluster
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.wording import first_few
 

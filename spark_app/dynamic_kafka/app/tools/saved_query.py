@@ -13,7 +13,16 @@ from pathlib import Path
 
 from dynamic_kafka.app.config.app_config import STATE_FOLDER
 from dynamic_kafka.app.config.loading import load_config
-from dynamic_kafka.app.query.checkpoints import (
+from dynamic_kafka.errors import OffsetDocumentError, OptionError, StaleCheckpointError
+from dynamic_kafka.options import SourceOptions
+from dynamic_kafka.planning.document.amendments import Amendment, Amendments, rewind
+from dynamic_kafka.planning.document.codec import decode, fingerprint
+from dynamic_kafka.planning.document.progress import OffsetDocument
+from dynamic_kafka.planning.document.stop_records import StopRecord
+from dynamic_kafka.planning.plan import check_chain, ranges_between
+from dynamic_kafka.planning.splits import SplitRange
+from dynamic_kafka.state.binding import bound_state
+from dynamic_kafka.state.checkpoints import (
     Batches,
     Checkpoint,
     Logged,
@@ -21,16 +30,7 @@ from dynamic_kafka.app.query.checkpoints import (
     newest_in_sink,
     our_document,
 )
-from dynamic_kafka.driver.state_binding import bound_state
-from dynamic_kafka.driver.state_store import StateLocation
-from dynamic_kafka.errors import OffsetDocumentError, OptionError, StaleCheckpointError
-from dynamic_kafka.options import SourceOptions
-from dynamic_kafka.planning.amendments import Amendment, Amendments, rewind
-from dynamic_kafka.planning.codec import decode, fingerprint
-from dynamic_kafka.planning.plan import check_chain, ranges_between
-from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.planning.splits import SplitRange
-from dynamic_kafka.planning.stop_records import StopRecord
+from dynamic_kafka.state.store import StateLocation
 
 
 @dataclass(frozen=True)

@@ -18,24 +18,24 @@ from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.app.config.schema import Sink
 from dynamic_kafka.app.failures import code_of
 from dynamic_kafka.app.internal_topics.home import find_home
-from dynamic_kafka.app.query.checkpoints import Checkpoint, refuse_old_checkpoint
 from dynamic_kafka.app.query.sinks import load_function, search_beside
 from dynamic_kafka.app.tools.connections import connect
 from dynamic_kafka.app.tools.formatting import table
 from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.driver.cluster_clients import client_of
 from dynamic_kafka.driver.metadata_services import make_service, make_subscriber
-from dynamic_kafka.driver.state_binding import bound_state
-from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import DynamicKafkaError, MetadataInvalidError, OptionError
-from dynamic_kafka.executor.evaluation import Evaluation
-from dynamic_kafka.executor.file_systems import check_writable
+from dynamic_kafka.executor.evaluating.evaluation import Evaluation
 from dynamic_kafka.kafka.config import ClusterClient
 from dynamic_kafka.kafka.config_checks import check_client, check_client_properties
 from dynamic_kafka.metadata.services.service import KafkaMetadataService, load_class
 from dynamic_kafka.metadata.subscriber import KafkaStreamSubscriber
 from dynamic_kafka.metadata.subscription import Subscription, unite
 from dynamic_kafka.options import CustomSubscriber, SourceOptions
+from dynamic_kafka.state.binding import bound_state
+from dynamic_kafka.state.checkpoints import Checkpoint, refuse_old_checkpoint
+from dynamic_kafka.state.file_systems import check_writable
+from dynamic_kafka.state.store import StateLocation
 from dynamic_kafka.wording import counted
 
 HELP = "check an app.yaml, its metadata, classes, client properties and secrets; with --connect its clusters, too"

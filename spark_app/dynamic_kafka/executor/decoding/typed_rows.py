@@ -18,7 +18,7 @@ from dynamic_kafka.errors import OptionError, RecordDecodingError
 from dynamic_kafka.executor.decoding.columns import arrow_type
 from dynamic_kafka.executor.decoding.decoder import Decoder
 from dynamic_kafka.executor.decoding.times import zone_of
-from dynamic_kafka.executor.rows import Record, Rows, time_error, time_problem
+from dynamic_kafka.executor.reading.rows import Record, Rows, time_error, time_problem
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.options.value_schema import parse_value_schema
 from dynamic_kafka.planning.splits import Split

@@ -1,0 +1,189 @@
+"""The record evaluator of a source: its name, its way to executors, and its loading.
+
+`Evaluation` travels with the source's readers. The driver loads the evaluator at the start, so that a wrong name does
+not wait for the first batch. Executors load it once per Python process.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import pickle
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dynamic_kafka.errors import OptionError
+from dynamic_kafka.executor.decoding.typed_rows import ValueFormat
+from dynamic_kafka.executor.evaluating.evaluators import DESERIALIZER, EVALUATOR, Evaluator, RecordEvaluator
+from dynamic_kafka.options import NamedOptions, SourceOptions
+from dynamic_kafka.options.checks import check_evaluator_name
+from dynamic_kafka.user_code import error_text, import_object, is_import_path, made_of
+from dynamic_kafka.wording import did_you_mean, first_few
+
+_METHODS = {EVALUATOR: ("is_end_of_stream", "end_of_stream_mask"), DESERIALIZER: ("deserialize",)}
+
+
+class UserCode(NamedTuple):
+    """A class or function of the user's: its `module:Name` or registered name, and its pickle if it has one."""
+
+    name: str
+    pickled: bytes | None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The evaluator and the deserialiser of a source, and the format of its values."""
+
+    evaluator: UserCode | None
+    deserializer: UserCode | None
+    options: NamedOptions = field(repr=False)
+    values: ValueFormat | None = None
+
+    @classmethod
+    def of(cls, options: SourceOptions, registered: Mapping[str, bytes]) -> Evaluation | None:
+        """Return what the options name; None if rows are only read.
+
+        A deserialiser alone counts if it may refuse records.
+
+        Args:
+            registered: pickles by name (`pickled`).
+
+        Raises:
+            OptionError: there is no such evaluator or deserialiser, or it cannot be made.
+        """
+        name, deserializer = options.record_evaluator, options.record_deserializer
+        values = ValueFormat.of(options)
+        if name is None and options.dead_letters is None and values is None:
+            return None
+        if name is not None and not is_import_path(name) and name not in registered:
+            known = f"; it was given {first_few(registered)}" if registered else f"; write `MODULE:{name}`"
+            raise OptionError(
+                f"recordEvaluator {name!r} is no `module:Name`, and register(spark, evaluators=…) was given no such"
+                f" name{known}{did_you_mean(name, registered)}"
+            )
+        made = UserCode(deserializer, registered.get(deserializer)) if deserializer is not None else None
+        evaluator = UserCode(name, registered.get(name)) if name is not None else None
+        found = cls(evaluator, made, options.raw, values)
+        found.load()
+        return found
+
+    def load(self) -> Evaluator:
+        """Return the evaluator, the same one throughout a process.
+
+        Raises:
+            OptionError: it cannot be imported or made.
+        """
+        return _load(self.evaluator, self.deserializer, self.values, tuple(sorted(self.options.items())))
+
+
+def pickled(evaluators: Mapping[str, object]) -> dict[str, bytes]:
+    """Return evaluators as they travel with the source: with their code, unless a module has it.
+
+    Raises:
+        OptionError: one of them is no evaluator, or cannot be pickled.
+    """
+    for name, evaluator in evaluators.items():
+        check_evaluator_name(name)
+        _check_kind(evaluator, EVALUATOR, name)
+    return {name: _pickled(name, evaluator) for name, evaluator in evaluators.items()}
+
+
+def pickled_from_folder(options: SourceOptions, folder: str) -> dict[str, bytes]:
+    """Return the evaluator and the deserialiser that the options name, if their modules are files of this folder.
+
+    Executors do not have the folder, so the code of these modules travels with the source. `folder` is searched.
+
+    Raises:
+        OptionError: one cannot be imported, is none, or cannot be pickled.
+    """
+    from pyspark import cloudpickle
+
+    found = {}
+    for what, name in ((EVALUATOR, options.record_evaluator), (DESERIALIZER, options.record_deserializer)):
+        if name is None or not is_import_path(name):
+            continue
+        made = import_object(name)
+        _check_kind(made, what, name)
+        module = sys.modules[name.partition(":")[0]]
+        if Path(getattr(module, "__file__", None) or "/").parent == Path(folder):
+            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+            found[name] = _pickled(name, made)
+    return found
+
+
+def _pickled(name: str, found: object) -> bytes:
+    from pyspark import cloudpickle
+
+    try:
+        return bytes(cloudpickle.dumps(found))  # type: ignore[no-untyped-call]
+    except Exception as error:
+        raise OptionError(
+            f"{name!r} cannot be sent to executors: {error_text(error)}; let it refer to nothing that belongs to this"
+            " process, such as a session or an open file"
+        ) from None
+
+
+@functools.lru_cache(maxsize=16)
+def _load(
+    evaluator: UserCode | None,
+    deserializer: UserCode | None,
+    values: ValueFormat | None,
+    options: tuple[tuple[str, str], ...],
+) -> Evaluator:
+    given = NamedOptions(dict(options))
+    found = _made(evaluator, given, EVALUATOR) if evaluator is not None else None
+    name = evaluator.name if evaluator is not None else ""
+    mask = getattr(found, "end_of_stream_mask", None)
+    is_end = None if mask is not None else getattr(found, "is_end_of_stream", found)
+    _check_argument(is_end if mask is None else mask, EVALUATOR, name)
+    if deserializer is None:
+        return Evaluator(name, "", is_end, mask, None, values.load() if values is not None else None)
+    if mask is not None:
+        raise OptionError(
+            f"recordEvaluator {name} decides about batches of rows, which recordDeserializer does not turn"
+            " into anything else: take 'recordDeserializer' out, or define is_end_of_stream instead of"
+            " end_of_stream_mask"
+        )
+    made = _made(deserializer, given, DESERIALIZER)
+    deserialize = getattr(made, "deserialize", made)
+    _check_argument(deserialize, DESERIALIZER, deserializer.name)
+    return Evaluator(name, deserializer.name, is_end, None, deserialize)
+
+
+def _made(code: UserCode, options: NamedOptions, what: str) -> Any:
+    """Return a function as it is, and an object of a class."""
+    name = code.name
+    found = import_object(name) if code.pickled is None else pickle.loads(code.pickled)
+    _check_kind(found, what, name)
+    if not isinstance(found, type):
+        return found
+    try:
+        return made_of(found, options)
+    except Exception as error:
+        text = "it is called with the options as its one argument, a mapping"
+        raise OptionError(f"{what} {name} cannot be made: {error_text(error)}; {text}") from None
+
+
+def _check_argument(call: Any, what: str, name: str) -> None:
+    """Check that a user's code takes one argument. Otherwise the first record would fail, hours later."""
+    try:
+        signature = inspect.signature(call)
+    except (TypeError, ValueError):
+        return  # None, or code in C without a signature
+    try:
+        signature.bind(None)
+    except TypeError as error:
+        argument = "a batch of rows" if getattr(call, "__name__", "") == "end_of_stream_mask" else "a record"
+        raise OptionError(f"{what} {name} is called with {argument} as its one argument: {error}") from None
+
+
+def _check_kind(found: object, what: str, name: str) -> None:
+    methods = _METHODS[what]
+    if not any(hasattr(found, method) for method in methods) and (isinstance(found, type) or not callable(found)):
+        raise OptionError(f"{what} {name} is neither a function nor has it {' or '.join(methods)}")
+    inherits = getattr(found, "is_end_of_stream", None) is RecordEvaluator.is_end_of_stream
+    if inherits and not hasattr(found, "end_of_stream_mask"):
+        raise OptionError(f"{what} {name} does not define {' or '.join(methods)}")

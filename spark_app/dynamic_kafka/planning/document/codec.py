@@ -1,0 +1,288 @@
+"""The saved form of an offset document: versioned JSON, written and read.
+
+Runs on the driver in each plan and replay, and in the tools. `encode` writes, `decode` reads, and `fingerprint` is a
+document's id in the document after it. Each `_write_…` function has a `_read_…` counterpart further down. Older
+versions stay readable: a change of the format needs a new `VERSION`, and a reader for the old one. An optional field
+does not: an older release keeps the field, and ignores it.
+
+    `{"version": 3, "query": "5f…", "number": 12, "previous": "9c…", "state": "e1…",
+     "clusters": {"east": {"kafkaId": "Mk…", "topics": {"orders": {
+         "id": "d4…", "stream": "orders", "next": [120, 98], "epoch": 3, "start": {"1": 40}, "stop": [500, 500]}}}},
+     "parked": {"west": {"kafkaId": "Qx…", "topics": {"orders": {"id": "…", "stream": "orders", "next": [7, 9],
+         "until": 1795219200000}}}}, "explicitIds": {"east": {"orders": "d4…"}},
+     "usedAcceptances": {"east": "7c…"}}`
+
+Spark compares offsets as text, so equal documents have equal text: keys are sorted, and
+`planning.document.column_codec` has one form for each column. ("partitions" is the count of partitions where "next" is
+one number.) "startEpoch" is the leader epoch at "start". Where it is shorter, "behind" replaces "start": the distance
+from there to "next". "epochBehind" is the same of "startEpoch", to "epoch".
+
+A document with a stop record has version 4: "ended" is the offset of the record in each such partition, and "over" is
+set once all splits of an unbounded run have reached theirs. Any other document is still written as version 3, which
+older releases read. Version 2 had neither "state" nor packed columns. Version 1 had offsets only:
+`{"version": 1, "clusters": {"east": {"orders": {"0": 42}}}}`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeGuard, TypeVar
+
+from dynamic_kafka.errors import OffsetDocumentError
+from dynamic_kafka.planning.document.column_codec import (
+    read_column,
+    read_nearby,
+    uniform_count,
+    write_column,
+    write_nearby,
+    write_plain,
+)
+from dynamic_kafka.planning.document.progress import (
+    ClusterProgress,
+    OffsetDocument,
+    ParkedCluster,
+    ParkedTopic,
+    TopicProgress,
+    has_stop_records,
+)
+
+C = TypeVar("C", ClusterProgress, ParkedCluster)
+
+VERSION = 4
+WITHOUT_STOP_RECORDS = 3
+"""The version of a document without stop records: releases from before them can read it, but would read past one."""
+_HEAD = frozenset({"version", "query", "number", "previous", "state", "bounded", "over"})
+_FIELDS = _HEAD | {"clusters", "parked", "explicitIds", "usedAcceptances"}
+_CLUSTER_FIELDS = frozenset({"kafkaId", "topics"})
+_COLUMNS = frozenset({"partitions", "next", "epoch", "stop", "ended"})
+_TOPIC_FIELDS = _COLUMNS | {"id", "stream", "start", "behind", "startEpoch", "epochBehind"}
+_PARKED_FIELDS = _COLUMNS | {"id", "stream", "until", "awaited", "missing"}
+_RESTORE = "restore the checkpoint, or start with a new one"
+
+
+def encode(document: OffsetDocument) -> dict[str, Any]:
+    """Return the JSON object that Spark saves. Its key order is canonical: equal documents give equal text."""
+    wire: dict[str, Any] = {"version": VERSION if document.over or has_stop_records(document) else WITHOUT_STOP_RECORDS}
+    if document.is_initial:
+        return wire
+    wire |= {"query": document.query, "number": document.number, "previous": document.previous}
+    if document.state:
+        wire["state"] = document.state
+    if document.bounded:
+        wire["bounded"] = True
+    if document.over:
+        wire["over"] = True
+    wire["clusters"] = _write_clusters(document.clusters, _write_topic)
+    if document.explicit_ids:
+        wire["explicitIds"] = {c: dict(sorted(ids.items())) for c, ids in sorted(document.explicit_ids.items())}
+    if document.used_acceptances:
+        wire["usedAcceptances"] = dict(sorted(document.used_acceptances.items()))
+    if document.parked:
+        wire["parked"] = _write_clusters(document.parked, _write_parked)
+    wire |= sorted(document.unknown.items())
+    if document.logged is None:
+        document.cache(logged=wire)
+    return wire
+
+
+def fingerprint(document: OffsetDocument) -> str:
+    """Return 128 bits of a hash of the document's JSON as it was logged, in hexadecimal.
+
+    The hash never covers a new encoding of the document: a later release may encode it otherwise. The exceptions are
+    constant. Spark asks for an initial document anew at each replay of batch 0, and releases before version 3
+    identified it, and documents of version 1, by their form in version 2.
+    """
+    if document.fingerprint is None:
+        logged = document.logged if document.logged is not None else encode(document)
+        if document.is_initial:
+            logged = {"version": 2}
+        elif logged["version"] == 1:
+            logged = _v1_as_v2(document)
+        text = json.dumps(logged, sort_keys=True, separators=(",", ":"))
+        document.cache(fingerprint=hashlib.sha256(text.encode()).hexdigest()[:32])
+    assert document.fingerprint is not None
+    return document.fingerprint
+
+
+def decode(wire: Mapping[str, Any] | str) -> OffsetDocument:
+    """Read a saved document of any version up to this one.
+
+    Raises:
+        OffsetDocumentError: it is no offset document, is damaged, or a newer version wrote it.
+    """
+    try:
+        document: Any = json.loads(wire) if isinstance(wire, str) else wire
+    except json.JSONDecodeError as error:
+        raise OffsetDocumentError(f"the saved offsets are not JSON: {error}; {_RESTORE}") from None
+    version = document.get("version") if isinstance(document, Mapping) else None
+    if type(version) is not int or version < 1:
+        raise OffsetDocumentError(
+            "the checkpoint's offsets were not written by dynamic-kafka (no version number): was it made by Spark's own"
+            " `kafka` source? `python -m dynamic_kafka.app import-checkpoint` makes starting offsets of it"
+        )
+    if version > VERSION:
+        raise OffsetDocumentError(
+            f"the checkpoint's offsets have version {version}, this dynamic-kafka reads up to {VERSION}:"
+            " run the version that wrote them, or a newer one"
+        )
+    try:
+        read = _read_v1(document) if version == 1 else _read_v2(document)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise OffsetDocumentError(f"the saved offsets (version {version}) are damaged: {error!r}; {_RESTORE}") from None
+    read.cache(logged=document)
+    return read
+
+
+def is_saved_document(value: object) -> TypeGuard[Mapping[str, Any]]:
+    """Return whether an offset in one of Spark's progress events is a document of ours, made by a plan.
+
+    Spark describes all Python sources alike: only the keys identify a source of ours.
+    """
+    return isinstance(value, Mapping) and {"version", "query", "clusters"} <= value.keys()
+
+
+def _write_clusters(
+    clusters: Mapping[str, ClusterProgress | ParkedCluster], write_topic: Callable[[Any], dict[str, Any]]
+) -> dict[str, Any]:
+    return {
+        cluster: _without_none(
+            kafkaId=found.kafka_id,
+            topics={name: write_topic(topic) for name, topic in sorted(found.topics.items())},
+            **dict(sorted(found.unknown.items())),
+        )
+        for cluster, found in sorted(clusters.items())
+    }
+
+
+def _write_topic(topic: TopicProgress) -> dict[str, Any]:
+    return _without_none(
+        id=topic.topic_id,
+        stream=topic.stream,
+        partitions=uniform_count(topic.next),
+        next=write_column(topic.next, topic.next),
+        epoch=write_column(topic.epochs, topic.next),
+        **write_nearby("start", "behind", topic.starts, topic.next, topic.next),
+        **write_nearby("startEpoch", "epochBehind", topic.start_epochs, topic.epochs, topic.next),
+        stop=write_column(topic.stops, topic.next),
+        ended=write_column(topic.ended, topic.next),
+        **dict(sorted(topic.unknown.items())),
+    )
+
+
+def _write_parked(topic: ParkedTopic) -> dict[str, Any]:
+    return _without_none(
+        id=topic.topic_id,
+        stream=topic.stream,
+        partitions=uniform_count(topic.next),
+        next=write_column(topic.next, topic.next),
+        epoch=write_column(topic.epochs, topic.next),
+        stop=write_column(topic.stops, topic.next),
+        ended=write_column(topic.ended, topic.next),
+        until=topic.until_ms,
+        awaited=topic.awaited or None,
+        missing=topic.missing or None,
+        **dict(sorted(topic.unknown.items())),
+    )
+
+
+def _without_none(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _read_v1(wire: Mapping[str, Any]) -> OffsetDocument:
+    # Version 1 has neither streams nor identities. The next plan records them: it fills in an empty stream id, and a
+    # cluster without a saved identity matches any broker.
+    clusters = {
+        cluster: ClusterProgress(
+            {topic: TopicProgress("", {int(p): int(o) for p, o in parts.items()}) for topic, parts in topics.items()}
+        )
+        for cluster, topics in wire.get("clusters", {}).items()
+    }
+    return OffsetDocument(number=1 if clusters else 0, clusters=clusters)
+
+
+def _v1_as_v2(document: OffsetDocument) -> dict[str, Any]:
+    """Return the JSON that releases up to version 2 made of a document of version 1, to name it by its hash."""
+    clusters = {
+        cluster: {
+            "topics": {
+                name: _without_none(
+                    stream="", partitions=uniform_count(topic.next), next=write_plain(topic.next, topic.next)
+                )
+                for name, topic in progress.topics.items()
+            }
+        }
+        for cluster, progress in document.clusters.items()
+    }
+    return {"version": 2, "query": "", "number": 1, "previous": "", "clusters": clusters}
+
+
+def _read_v2(wire: Mapping[str, Any]) -> OffsetDocument:
+    """Read version 2, 3 or 4: version 2 has neither packed columns nor a state, only version 4 has stop records."""
+    if "clusters" not in wire:
+        return OffsetDocument()
+    return OffsetDocument(
+        query=str(wire["query"]),
+        number=int(wire["number"]),
+        previous=str(wire["previous"]),
+        state=str(wire.get("state", "")),
+        bounded=bool(wire.get("bounded", False)),
+        over=bool(wire.get("over", False)),
+        clusters=_read_clusters(wire["clusters"], ClusterProgress, _read_topic),
+        parked=_read_clusters(wire.get("parked", {}), ParkedCluster, _read_parked),
+        explicit_ids=wire.get("explicitIds", {}),
+        used_acceptances=wire.get("usedAcceptances", {}),
+        unknown=_unknown(wire, _FIELDS),
+    )
+
+
+def _read_clusters(
+    wire: Mapping[str, Any], make: Callable[..., C], read_topic: Callable[[Mapping[str, Any]], object]
+) -> dict[str, C]:
+    return {
+        cluster: make(
+            {name: read_topic(topic) for name, topic in content["topics"].items()},
+            content.get("kafkaId"),
+            _unknown(content, _CLUSTER_FIELDS),
+        )
+        for cluster, content in wire.items()
+    }
+
+
+def _read_topic(wire: Mapping[str, Any]) -> TopicProgress:
+    following = read_column(wire["next"], wire.get("partitions"))
+    epochs = read_column(wire.get("epoch", {}), len(following))
+    return TopicProgress(
+        stream=wire["stream"],
+        topic_id=wire.get("id"),
+        next=following,
+        epochs=epochs,
+        starts=read_nearby(wire, "start", "behind", following, len(following)),
+        start_epochs=read_nearby(wire, "startEpoch", "epochBehind", epochs, len(following)),
+        stops=read_column(wire.get("stop", {}), len(following)),
+        ended=read_column(wire.get("ended", {}), len(following)),
+        unknown=_unknown(wire, _TOPIC_FIELDS),
+    )
+
+
+def _read_parked(wire: Mapping[str, Any]) -> ParkedTopic:
+    following = read_column(wire["next"], wire.get("partitions"))
+    return ParkedTopic(
+        stream=wire["stream"],
+        topic_id=wire.get("id"),
+        next=following,
+        epochs=read_column(wire.get("epoch", {}), len(following)),
+        stops=read_column(wire.get("stop", {}), len(following)),
+        ended=read_column(wire.get("ended", {}), len(following)),
+        until_ms=int(wire["until"]),
+        awaited=bool(wire.get("awaited", False)),
+        missing=bool(wire.get("missing", False)),
+        unknown=_unknown(wire, _PARKED_FIELDS),
+    )
+
+
+def _unknown(wire: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
+    """Return the fields that a newer release added: every plan writes them again."""
+    return {name: wire[name] for name in wire.keys() - known}

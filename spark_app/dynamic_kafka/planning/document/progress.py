@@ -1,0 +1,234 @@
+"""The progress of a query over all clusters: the content of one offset document.
+
+Pure immutable values. `OffsetDocument` is the whole state of a query. Spark saves it as text in its own checkpoint (the
+format is in `planning.document.codec`) and returns it at a restart. Nothing here changes with time: a deadline is
+written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dynamic_kafka.planning.splits import Split
+
+Column = Mapping[int, int]
+"""One number per partition."""
+
+Unknown = Mapping[str, Any]
+"""Optional fields that a newer release saved. They are kept, and mean nothing here."""
+
+
+@dataclass(frozen=True)
+class TopicProgress:
+    """Progress in one topic of one cluster.
+
+    Attributes:
+        stream: the stream id of its rows; saved, so that a replay yields the same rows.
+        topic_id: Kafka's id of the topic; None if the broker reports none, or a document of version 1 has none.
+        next: the next offset to read, per partition.
+        epochs: leader epoch at `next`, where the broker reports one.
+        starts: where this batch starts, only where that is not the end of the batch before: the split is new, resumed,
+            or amended.
+        start_epochs: leader epoch at `starts` or behind it, where the broker reports one.
+        stops: resolved stopping offset, per partition, in bounded reading.
+        ended: offset of the stop record that a record evaluator has found, per partition. It is not read, nor is
+            anything behind it.
+    """
+
+    stream: str
+    next: Column
+    topic_id: str | None = None
+    epochs: Column = field(default_factory=dict)
+    starts: Column = field(default_factory=dict)
+    stops: Column = field(default_factory=dict)
+    start_epochs: Column = field(default_factory=dict)
+    ended: Column = field(default_factory=dict)
+    unknown: Unknown = field(default_factory=dict)
+
+    def finished(self, partition: int) -> bool:
+        """Return whether the partition has reached its stopping offset, or its stop record."""
+        return _is_finished(self.next[partition], partition, self.stops, self.ended)
+
+    def finished_count(self) -> int:
+        """Return the number of finished partitions. Most topics have no end at all, and then none is looked at."""
+        return sum(self.finished(partition) for partition in {**self.stops, **self.ended} if partition in self.next)
+
+    def without(self, partitions: Collection[int]) -> TopicProgress:
+        """Return the topic without these partitions."""
+
+        def rest(column: Column) -> Column:
+            return {p: number for p, number in column.items() if p not in partitions}
+
+        return replace(
+            self,
+            next=rest(self.next),
+            epochs=rest(self.epochs),
+            starts=rest(self.starts),
+            stops=rest(self.stops),
+            start_epochs=rest(self.start_epochs),
+            ended=rest(self.ended),
+        )
+
+    def parked(self, until_ms: int, before: ParkedTopic | None = None, *, missing: bool = False) -> ParkedTopic:
+        """Return the topic as parked. Its offsets win over those of an earlier parking (`before`)."""
+        return ParkedTopic(
+            stream=self.stream,
+            topic_id=self.topic_id,
+            next={**(before.next if before else {}), **self.next},
+            epochs=self.epochs,
+            stops=self.stops,
+            ended={**{p: at for p, at in (before.ended if before else {}).items() if p not in self.next}, **self.ended},
+            until_ms=until_ms,
+            missing=missing,
+        )
+
+
+@dataclass(frozen=True)
+class ClusterProgress:
+    """Progress in one cluster. `kafka_id` is Kafka's own `cluster.id`, None if the brokers report none."""
+
+    topics: Mapping[str, TopicProgress]
+    kafka_id: str | None = None
+    unknown: Unknown = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ParkedTopic:
+    """Splits of a topic that metadata no longer names, or that its cluster does not have.
+
+    Attributes:
+        until_ms: when they expire, milliseconds since the epoch.
+        awaited: metadata named the topic again before that, but its cluster has not answered yet. The topic came back
+            in time, so it is kept for as long as metadata names it.
+        missing: metadata names the topic, but its cluster has none of this topic id. It is kept in the same way.
+    """
+
+    stream: str
+    next: Column
+    until_ms: int
+    topic_id: str | None = None
+    epochs: Column = field(default_factory=dict)
+    stops: Column = field(default_factory=dict)
+    awaited: bool = False
+    missing: bool = False
+    ended: Column = field(default_factory=dict)
+    unknown: Unknown = field(default_factory=dict)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all its splits have reached their stopping offsets, or their stop records."""
+        return all(_is_finished(following, p, self.stops, self.ended) for p, following in self.next.items())
+
+
+@dataclass(frozen=True)
+class ParkedCluster:
+    """The parked topics of one cluster, with the cluster's identity at the time."""
+
+    topics: Mapping[str, ParkedTopic]
+    kafka_id: str | None = None
+    unknown: Unknown = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class OffsetDocument:
+    """The complete progress of a query after one batch.
+
+    Attributes:
+        query: random id of the query, made by its first plan; empty before.
+        number: number of the document within the query; 0 is the empty one.
+        previous: fingerprint of the document before, so that one document identifies its whole batch.
+        bounded: the run ends when all splits have reached their stopping offsets; it discovers nothing new.
+        over: all splits of an unbounded run have reached their stop records: it reads nothing any more, for ever.
+        explicit_ids: {cluster id: {topic: topic id}}: the topic that metadata's explicit starting offsets were first
+            used for. They hold for no other topic of that name.
+        used_acceptances: {cluster id: the acceptance that is void, by its id: the cluster was changed by it, or started
+            as new while it was left}.
+        state: id of the state folder that the query has used; empty without one.
+        logged, fingerprint: caches of `planning.document.codec`: the document's JSON, and its hash. A changed copy
+            of the document starts without them.
+    """
+
+    query: str = ""
+    number: int = 0
+    previous: str = ""
+    bounded: bool = False
+    clusters: Mapping[str, ClusterProgress] = field(default_factory=dict)
+    parked: Mapping[str, ParkedCluster] = field(default_factory=dict)
+    explicit_ids: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    used_acceptances: Mapping[str, str] = field(default_factory=dict)
+    state: str = ""
+    over: bool = False
+    unknown: Unknown = field(default_factory=dict)
+    logged: Mapping[str, Any] | None = field(default=None, init=False, compare=False, repr=False)
+    fingerprint: str | None = field(default=None, init=False, compare=False, repr=False)
+
+    def cache(self, **caches: Any) -> None:
+        """Fill the caches `logged` or `fingerprint`, which are no part of the value."""
+        for name, value in caches.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def is_initial(self) -> bool:
+        """Whether the query has no plan yet."""
+        return self.number == 0
+
+    def splits(self) -> Iterator[Split]:
+        """Yield all active splits in order, finished ones too."""
+        for cluster in sorted(self.clusters):
+            topics = self.clusters[cluster].topics
+            for topic in sorted(topics):
+                for partition in sorted(topics[topic].next):
+                    yield Split(cluster, topic, partition)
+
+    def topic(self, cluster: str, topic: str) -> TopicProgress | None:
+        """Return the progress of one topic, None if it is not active."""
+        found = self.clusters.get(cluster)
+        return found.topics.get(topic) if found else None
+
+    def parked_topic(self, cluster: str, topic: str) -> ParkedTopic | None:
+        """Return one parked topic, None if it is not parked."""
+        found = self.parked.get(cluster)
+        return found.topics.get(topic) if found else None
+
+    def next_of(self, split: Split) -> int | None:
+        """Return the next offset of a split, None if it is not active."""
+        found = self.topic(split.cluster, split.topic)
+        return found.next.get(split.partition) if found else None
+
+    def epoch_of(self, split: Split) -> int | None:
+        """Return the leader epoch of a split's next offset, None if unknown."""
+        found = self.topic(split.cluster, split.topic)
+        return found.epochs.get(split.partition) if found else None
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has read everything: a bounded one up to its ends, another one up to its stop records."""
+        return self.over or (self.bounded and not any(self.open_splits()))
+
+    def open_splits(self) -> Iterator[Split]:
+        """Yield the active splits that are not finished, in order."""
+        for split in self.splits():
+            if not self.clusters[split.cluster].topics[split.topic].finished(split.partition):
+                yield split
+
+    def settled(self) -> OffsetDocument:
+        """Return the same progress without the starts of its own batch: the base of the next plan."""
+        clusters = {}
+        for cluster, progress in self.clusters.items():
+            topics = {name: replace(topic, starts={}, start_epochs={}) for name, topic in progress.topics.items()}
+            clusters[cluster] = replace(progress, topics=topics)
+        return replace(self, clusters=clusters)
+
+
+def _is_finished(following: int, partition: int, stops: Column, ended: Column) -> bool:
+    if partition in stops and following >= stops[partition]:
+        return True
+    return partition in ended and following >= ended[partition]
+
+
+def has_stop_records(document: OffsetDocument) -> bool:
+    """Return whether a split, active or parked, has found its stop record."""
+    active = any(topic.ended for cluster in document.clusters.values() for topic in cluster.topics.values())
+    return active or any(topic.ended for cluster in document.parked.values() for topic in cluster.topics.values())

@@ -1,0 +1,1 @@
+"""Losses of records: how a plan finds them, and what accepts them. Pure."""

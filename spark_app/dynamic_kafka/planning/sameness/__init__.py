@@ -1,0 +1,1 @@
+"""Whether a cluster or a topic is still the one that the offsets belong to: ids, renames, deletions. Pure."""

@@ -1,0 +1,52 @@
+"""The tie between a query's offset documents and its state folder. Driver and tools.
+
+The folder holds an id, and every document names the id of the folder that its query has used. Otherwise a query whose
+`stateLocation` was moved, emptied or dropped would not notice: it would have no amendments, and would never read the
+ranges that its last batch left out. A folder that is moved or copied keeps its id.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from dynamic_kafka.errors import OffsetDocumentError, StateMismatchError
+from dynamic_kafka.planning.document.progress import OffsetDocument
+from dynamic_kafka.state.store import StateLocation
+from dynamic_kafka.wording import tool_command
+
+
+def bound_state(state: StateLocation | None, document: OffsetDocument) -> tuple[str, bool]:
+    """Return the id of the state that the next document names, and whether the folder holds it already.
+
+    The id is empty without a state location. It is new for a query that has not used one yet.
+
+    Raises:
+        StateMismatchError: the query has used another state than this folder holds.
+    """
+    if state is None and not document.state:
+        return "", True
+    found = state.state_ids(document.query) if state is not None and document.query else {}
+    if not document.state:
+        return (min(found), True) if found else (uuid.uuid4().hex, False)
+    if document.state in found:
+        return document.state, True
+    replacing = [state_id for state_id, lost in found.items() if lost == document.state]
+    if replacing:
+        return min(replacing), True
+    if state is None:
+        wrong = "stateLocation is not set, but"
+    else:
+        held = "another state" if found else "no state"
+        try:
+            state.read_folder(f"{document.query}/state")
+        except OffsetDocumentError as damage:
+            held += f" ({damage})"
+        wrong = f"stateLocation: {state.uri}/{document.query} holds {held}, but"
+    raise StateMismatchError(
+        f"{wrong} the query has used the state {document.state}: that state records the ranges that batches left out,"
+        " and without it they would never be read. Name the folder of that state in stateLocation: it holds the file"
+        f" {document.query}/state/{document.state}.json, and the application's default is the folder dynamic-kafka in"
+        " the sink's checkpoint. Or restore it from a backup that was made after the first batch of the query's last"
+        " start: an older one counts as lost, although its id fits. If the state is lost, name an empty folder to"
+        f" continue with, and accept once that such ranges may be lost: {tool_command('accept', flag='--state')}"
+    )
