@@ -100,7 +100,9 @@ def release(kubectl: Kubectl, stream: str, topic: str, reason: str) -> list[str]
     Raises:
         KubectlError: nothing of that name drains.
     """
-    draining = [(each, draining_in(stream, status_of(each))) for each in kubectl.get(SUBSCRIPTIONS)]
+    draining = [
+        (subscription, draining_in(stream, status_of(subscription))) for subscription in kubectl.get(SUBSCRIPTIONS)
+    ]
     # By its name alone, a cluster would let go of the topics of other streams, too.
     named = [(each, [key for key in keys if topic in (key.cluster, str(key))]) for each, keys in draining]
     if not any(keys for _, keys in named):
@@ -123,47 +125,47 @@ def plan(kubectl: Kubectl, text: str, apply_flags: Sequence[str] = ()) -> tuple[
 
     The API server completes, merges and checks the manifests in a dry run.
     """
-    given = [each for each in _manifests(yaml.safe_load_all(text)) if _is_ours(each)]
+    given = [manifest for manifest in _manifests(yaml.safe_load_all(text)) if _is_ours(manifest)]
     wanted, refusals = _dry_run(kubectl, given, ("apply", "--dry-run=server", *apply_flags, "-f", "-"))
     lines, effects = [f"{name}  refused  {why}" for name, why in refusals.items()], list[Preview]()
-    for namespace in sorted({each["metadata"]["namespace"] for each in wanted}):
-        news = [each for each in wanted if each["metadata"]["namespace"] == namespace]
+    for namespace in sorted({stream["metadata"]["namespace"] for stream in wanted}):
+        news = [stream for stream in wanted if stream["metadata"]["namespace"] == namespace]
         problems, found = _effects(kubectl, namespace, news)
         lines += problems
         refusals |= dict.fromkeys(problems, "")
         effects += found.values()
         lines += [_line(f"{namespace}/{name}", each) for name, each in sorted(found.items()) if not each.is_empty]
-    reached = [each.reach for each in effects]
-    drains = f"{sum(bool(each.drains) for each in effects)} begin to drain"
+    reached = [effect.reach for effect in effects]
+    drains = f"{sum(bool(effect.drains) for effect in effects)} begin to drain"
     counts = [*(f"{reached.count(reach)} {word}" for reach, word in _WORDS.items()), drains]
-    held, refused = (sum(bool(getattr(each, kind)) for each in effects) for kind in ("held", "refused"))
+    held, refused = (sum(bool(getattr(effect, kind)) for effect in effects) for kind in ("held", "refused"))
     refused += len(refusals)
     lines.append(f"{counted(len(effects), 'application')}: {', '.join(counts)}; {held} held, {refused} refused")
-    changes = any(not each.is_empty for each in effects)
+    changes = any(not effect.is_empty for effect in effects)
     return lines, HELD if held or refused else CHANGES if changes else NOTHING
 
 
 def _effects(kubectl: Kubectl, namespace: str, news: Sequence[Json]) -> tuple[list[str], dict[str, Preview]]:
     """Return the mistakes that only the operator finds, and the effect on each application that is concerned."""
     there = [
-        (resource, each)
+        (resource, item)
         for resource, labels in _RELEVANT.items()
-        for each in kubectl.get(resource, "-n", namespace, *(("-l", labels) if labels else ()))
+        for item in kubectl.get(resource, "-n", namespace, *(("-l", labels) if labels else ()))
     ]
     now, then = Cache(), Cache()
     for resource, each in there:
         now.put(resource, each)
         then.put(resource, each)
     newest = max((int(each["metadata"]["resourceVersion"]) for _, each in there), default=0)
-    for each in news:
-        meta = {**each["metadata"], "resourceVersion": str(newest + 1)}  # a dry run gives a new object none
-        then.put(_resource(each), {**each, "metadata": meta})
+    for stream in news:
+        meta = {**stream["metadata"], "resourceVersion": str(newest + 1)}  # a dry run gives a new object none
+        then.put(_resource(stream), {**stream, "metadata": meta})
     old, new = catalog_of(now, namespace), catalog_of(then, namespace)
     changed = changed_streams(old, new)
-    origins = {f"{each['kind']} {each['metadata']['name']}" for each in news}
+    origins = {f"{stream['kind']} {stream['metadata']['name']}" for stream in news}
     problems = [f"{namespace}/{origin}  refused  {why}" for origin, why in new.broken.items() if origin in origins]
-    entries = [each for each in new.streams.values() if each.stream in changed and each.origin in origins]
-    problems += [f"{namespace}/{each.origin}  refused  {each.problem}" for each in entries if each.problem]
+    entries = [stream for stream in new.streams.values() if stream.stream in changed and stream.origin in origins]
+    problems += [f"{namespace}/{entry.origin}  refused  {entry.problem}" for entry in entries if entry.problem]
     effects = {}
     for ref in then.refs(SUBSCRIPTIONS):
         before, after = _view(now, namespace, ref.name), _view(then, namespace, ref.name)
@@ -208,19 +210,19 @@ def _dry_run(kubectl: Kubectl, given: Sequence[Json], command: Sequence[str]) ->
             return [], {f"{given[0]['kind']} {given[0]['metadata']['name']}": " ".join(str(error).split())}
     # kubectl prints no object if one is refused.
     found, refused = list[Json](), dict[str, str]()
-    for each in given:
-        one, why = _dry_run(kubectl, [each], command)
+    for document in given:
+        one, why = _dry_run(kubectl, [document], command)
         found += one
         refused |= why
     return found, refused
 
 
 def _manifests(documents: Iterable[Any]) -> Iterator[Json]:
-    for each in documents:
-        if isinstance(each, dict) and str(each.get("kind", "")).endswith("List"):
-            yield from _manifests(each.get("items") or ())
-        elif isinstance(each, dict) and isinstance(each.get("metadata"), dict):
-            yield each
+    for document in documents:
+        if isinstance(document, dict) and str(document.get("kind", "")).endswith("List"):
+            yield from _manifests(document.get("items") or ())
+        elif isinstance(document, dict) and isinstance(document.get("metadata"), dict):
+            yield document
 
 
 def _is_ours(found: Mapping[str, Any]) -> bool:

@@ -91,8 +91,8 @@ def nearest_names(name: str, known: Iterable[str], *, count: int = 1, cutoff: fl
     def plain(text: str) -> str:
         return re.sub(r"[._\s-]", "", text).lower()
 
-    by_plain = {plain(each): each for each in sorted(known)}
-    return [by_plain[each] for each in difflib.get_close_matches(plain(name), by_plain, n=count, cutoff=cutoff)]
+    by_plain = {plain(candidate): candidate for candidate in sorted(known)}
+    return [by_plain[match] for match in difflib.get_close_matches(plain(name), by_plain, n=count, cutoff=cutoff)]
 
 
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:

@@ -71,7 +71,7 @@ def requested_subscription(name: str, api_version: str, annotations: Mapping[str
         except PatternError as error:
             return Request(problem=f"{PATTERN_ANNOTATION} {error}")
         return request
-    names = tuple(dict.fromkeys(each.strip() for each in re.split(r"[,;]", ids or "") if each.strip()))
+    names = tuple(dict.fromkeys(part.strip() for part in re.split(r"[,;]", ids or "") if part.strip()))
     if not names:
         return Request(problem=f"{STREAMS_ANNOTATION} names no stream; write them separated by commas")
     return _request(name, api_version, STREAMS_ANNOTATION, {"ids": names}, strategy)
@@ -125,7 +125,7 @@ def is_applied_by_hand(subscription: Mapping[str, Any], *, manager: str) -> bool
     if LAST_APPLIED in (meta.get("annotations") or {}):
         return True
     return any(
-        "f:applicationRef" in ((each.get("fieldsV1") or {}).get("f:spec") or {})
-        for each in meta.get("managedFields") or []
-        if each.get("manager") != manager
+        "f:applicationRef" in ((managed_field.get("fieldsV1") or {}).get("f:spec") or {})
+        for managed_field in meta.get("managedFields") or []
+        if managed_field.get("manager") != manager
     )

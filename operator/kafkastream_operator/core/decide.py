@@ -94,7 +94,7 @@ def decide(view: View) -> Plan:
         effect=step.effect,
         after=after,
         events=events + unused_releases(content.unused_releases, status.draining),
-        again=min((each for each in moments if each is not None), default=None),
+        again=min((moment for moment in moments if moment is not None), default=None),
     )
 
 
@@ -104,7 +104,7 @@ def after_refusal(view: View, plan: Plan, why: str) -> SubscriptionStatus:
     assert status.rollout is not None
     assert view.application is not None
     failed, rolled_out = patch_refused(status.rollout, view.application, why, view.now)
-    others = [each for each in status.conditions if each.type not in ("RolledOut", *conditions.SUMMARY)]
+    others = [condition for condition in status.conditions if condition.type not in ("RolledOut", *conditions.SUMMARY)]
     found = conditions.with_summary((*others, rolled_out))
     done = settled(found, status.conditions, generation=view.generation, now=stamp(view.now))
     return status.model_copy(update={"rollout": failed, "conditions": done})
@@ -124,7 +124,7 @@ def without_status(view: View, why: str) -> SubscriptionStatus:
 
 def _step(view: View, document: Document, paused: str) -> Step:
     restarted = view.status.restarted_at
-    reasons = {each.reason for each in view.status.conditions if each.type == "RolledOut"}
+    reasons = {condition.reason for condition in view.status.conditions if condition.type == "RolledOut"}
     step = next_step(
         Wanted(document.revision, document.secrets, view.uid),
         view.spec.update_strategy,
@@ -189,11 +189,11 @@ def _status(
 def _as_many_as_fit(draining: Iterable[DrainingTopic]) -> Iterator[DrainingTopic]:
     """Yield the first topics that fit into a status. Those beyond still drain: the document has them."""
     left = DRAINING_BYTES
-    for each in draining:
-        left -= len(each.model_dump_json(by_alias=True).encode())
+    for topic in draining:
+        left -= len(topic.model_dump_json(by_alias=True).encode())
         if left < 0:
             return
-        yield each
+        yield topic
 
 
 def _rolling_out_since(view: View, rolled_out: Condition) -> str | None:

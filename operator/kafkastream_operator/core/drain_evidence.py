@@ -106,17 +106,17 @@ class Report:
             subscription=found.subscription,
             pod=found.pod,
             draining={
-                Key(each.cluster, each.topic): TopicReport(
-                    each.lag,
-                    each.quiet_s,
-                    each.open_transaction,
-                    (each.kafka_id or "")[:64],
-                    each.never_reached,
-                    each.finished,
+                Key(topic.cluster, topic.topic): TopicReport(
+                    topic.lag,
+                    topic.quiet_s,
+                    topic.open_transaction,
+                    (topic.kafka_id or "")[:64],
+                    topic.never_reached,
+                    topic.finished,
                 )
-                for each in found.draining
+                for topic in found.draining
             },
-            never_reached={each.cluster: each.reason for each in found.never_reached},
+            never_reached={cluster.cluster: cluster.reason for cluster in found.never_reached},
             unanswered=frozenset(found.unanswered),
             finished=found.finished,
             open_splits=found.open_splits,

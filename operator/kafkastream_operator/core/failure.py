@@ -137,7 +137,9 @@ def _stable(line: str) -> str:
 
     An unquoted secret may contain spaces, so its end cannot be found.
     """
-    before, mask, _ = " ".join("".join(each if each.isprintable() else " " for each in line).split()).partition(MASK)
+    before, mask, _ = " ".join(
+        "".join(character if character.isprintable() else " " for character in line).split()
+    ).partition(MASK)
     shown = _AROUND_AN_ANSWER.sub("", before + mask)
     return _ID.sub("…", _ATTEMPT.sub(r"\1…", _TIME.sub("", shown))).strip().rstrip(".")
 
@@ -145,9 +147,9 @@ def _stable(line: str) -> str:
 def _most_useful(lines: list[str]) -> str:
     """Return the refusal, else the last cause of a trace, which is its root, else the first exception, else a line."""
     choices = (
-        next((each for each in lines if _REFUSAL.search(each)), ""),
-        next((each for each in reversed(lines) if _CAUSE.match(each)), ""),
-        next((each for each in lines if _EXCEPTION.search(each)), ""),
-        next((each for each in lines if not _LOG_LEVEL.search(each)), ""),
+        next((line for line in lines if _REFUSAL.search(line)), ""),
+        next((line for line in reversed(lines) if _CAUSE.match(line)), ""),
+        next((line for line in lines if _EXCEPTION.search(line)), ""),
+        next((line for line in lines if not _LOG_LEVEL.search(line)), ""),
     )
     return next(filter(None, (*choices, *lines)), "")

@@ -84,9 +84,9 @@ class SubscriptionFigures:
             return None
         newest = self.rendered.counter or 0
         in_force = [
-            each.counter or 0
-            for each in (self.confirmed, applied)
-            if each is not None and each.lineage == self.rendered.lineage
+            revision.counter or 0
+            for revision in (self.confirmed, applied)
+            if revision is not None and revision.lineage == self.rendered.lineage
         ]
         return max(0, newest - max(in_force)) if in_force else 1
 
@@ -97,12 +97,12 @@ def stream_figures(status: KafkaStreamStatus, generation: int) -> StreamFigures:
     Args:
         generation: the generation of its spec.
     """
-    conditions = {each.type: each for each in status.conditions}
+    conditions = {condition.type: condition for condition in status.conditions}
     return StreamFigures(
         ready=_is(conditions, "Ready", "True"),
         generation_lag=max(0, generation - status.observed_generation),
         subscriptions=len(status.subscribers),
-        draining_clusters=sum(each.state == "Draining" for each in status.clusters),
+        draining_clusters=sum(cluster.state == "Draining" for cluster in status.clusters),
         moving_since=_since(conditions, "Reconciling", "True"),
         draining_since=_since(conditions, "SafeToDecommission", "False"),
     )
@@ -110,8 +110,8 @@ def stream_figures(status: KafkaStreamStatus, generation: int) -> StreamFigures:
 
 def subscription_figures(status: SubscriptionStatus) -> SubscriptionFigures:
     """Return the figures of a subscription."""
-    conditions = {each.type: each for each in status.conditions}
-    reasons = {each.type: each.reason for each in status.conditions}
+    conditions = {condition.type: condition for condition in status.conditions}
+    reasons = {condition.type: condition.reason for condition in status.conditions}
     rollout, rendered = status.rollout, status.rendered
     newest = revision_of(rendered) if rendered is not None else None
     unfinished = (
@@ -135,7 +135,7 @@ def subscription_figures(status: SubscriptionStatus) -> SubscriptionFigures:
         down=should_run and reasons.get("Reporting") == "NoDriver",
         topic_lost=reasons.get("TopicsReady") == "InternalTopicLost",
         draining=len(status.draining),
-        draining_since=min((parse(each.since).timestamp() for each in status.draining), default=None),
+        draining_since=min((parse(topic.since).timestamp() for topic in status.draining), default=None),
         overdue=reasons.get("Drained") == "DrainTimedOut",
         reporting=reporting.status == "True" if reporting is not None and reporting.status != "Unknown" else None,
     )
@@ -148,7 +148,8 @@ def seconds_to_apply(before: SubscriptionStatus, after: SubscriptionStatus, now:
     driver runs, the condition is Unknown, so that such a time does not count.
     """
     was, is_now = (
-        next((each for each in those.conditions if each.type == "RolledOut"), None) for those in (before, after)
+        next((condition for condition in those.conditions if condition.type == "RolledOut"), None)
+        for those in (before, after)
     )
     if was is None or is_now is None or (was.status, is_now.reason) != ("False", "Confirmed"):
         return None

@@ -52,15 +52,18 @@ def tree(streams: Objects, subscriptions: Objects, pods: Objects) -> list[str]:
         pods: the drivers' pods, with their reports.
     """
     reports = list(_reports(pods))
-    jobs = {(each["metadata"]["namespace"], each["metadata"]["name"]): _job(each, reports) for each in subscriptions}
+    jobs = {
+        (subscription["metadata"]["namespace"], subscription["metadata"]["name"]): _job(subscription, reports)
+        for subscription in subscriptions
+    }
     lines = []
-    for each in sorted(streams, key=lambda each: (each["metadata"]["namespace"], each["metadata"]["name"])):
-        status = KafkaStreamStatus.model_validate(each.get("status") or {})
-        lines.append(_headline(each, status))
+    for stream in sorted(streams, key=lambda each: (each["metadata"]["namespace"], each["metadata"]["name"])):
+        status = KafkaStreamStatus.model_validate(stream.get("status") or {})
+        lines.append(_headline(stream, status))
         branches = [(f"{cluster.id}  {cluster.state}", cluster.id, cluster.state) for cluster in status.clusters]
         for last, (title, cluster, state) in _with_last(branches):
             lines.append(f"{'└─' if last else '├─'} {title}")
-            leaves = list(_leaves(each["metadata"], status, jobs, cluster, is_read=state == "Active"))
+            leaves = list(_leaves(stream["metadata"], status, jobs, cluster, is_read=state == "Active"))
             bar = "   " if last else "│  "
             lines += [f"{bar}{'└─' if end else '├─'} {leaf}" for end, leaf in _with_last(leaves)]
     return lines
@@ -115,22 +118,22 @@ def _bar(done: float) -> str:
 
 def _job(found: Mapping[str, Any], reports: Sequence[Report]) -> Job:
     uid = found["metadata"]["uid"]
-    report = next((each for each in reports if each.subscription == uid), None)
+    report = next((report for report in reports if report.subscription == uid), None)
     status = SubscriptionStatus.model_validate(found.get("status") or {})
     return Job(found["spec"]["applicationRef"]["name"], status, report)
 
 
 def _reports(pods: Objects) -> Iterator[Report]:
     """Yield the reports that drivers have written onto their own pods, of running pods and the newest first."""
-    for each in sorted(pods, key=lambda each: str(each["metadata"].get("creationTimestamp", "")), reverse=True):
-        report = Report.parse((each["metadata"].get("annotations") or {}).get(REPORT_ANNOTATION))
-        running = (each.get("status") or {}).get("phase") == "Running"
-        if running and report is not None and report.pod == each["metadata"]["uid"]:
+    for pod in sorted(pods, key=lambda each: str(each["metadata"].get("creationTimestamp", "")), reverse=True):
+        report = Report.parse((pod["metadata"].get("annotations") or {}).get(REPORT_ANNOTATION))
+        running = (pod.get("status") or {}).get("phase") == "Running"
+        if running and report is not None and report.pod == pod["metadata"]["uid"]:
             yield report
 
 
 def _find(conditions: Iterable[Condition], kind: str) -> Condition | None:
-    return next((each for each in conditions if each.type == kind), None)
+    return next((condition for condition in conditions if condition.type == kind), None)
 
 
 def _with_last(items: Sequence[Item]) -> Iterator[tuple[bool, Item]]:

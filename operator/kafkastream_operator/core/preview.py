@@ -76,7 +76,7 @@ def preview(now: View | None, then: View) -> Preview:
     if found.reach == "Nothing" and rolled_out is not None and _hash(old) != _hash(new):
         return replace(found, held=_text(rolled_out))
     if then.spec.pause is not None and found.reach == "Nothing" and now is not None:
-        waiting = [_document(_at_rest(_without_pause(each))[0]) for each in (now, then)]
+        waiting = [_document(_at_rest(_without_pause(state))[0]) for state in (now, then)]
         if _hash(waiting[0]) != _hash(waiting[1]):
             return replace(found, held=_text(rolled_out) if rolled_out is not None else "paused")
     return found
@@ -85,7 +85,7 @@ def preview(now: View | None, then: View) -> Preview:
 def changed_streams(now: Catalog, then: Catalog) -> set[str]:
     """Return the streams that two catalogs do not have alike."""
     names = {*now.streams, *then.streams}
-    return {each for each in names if now.streams.get(each) != then.streams.get(each)}
+    return {name for name in names if now.streams.get(name) != then.streams.get(name)}
 
 
 def is_concerned(now: View | None, then: View, changed: Collection[str]) -> bool:
@@ -94,7 +94,7 @@ def is_concerned(now: View | None, then: View, changed: Collection[str]) -> bool
         return True
     document = _document(now)
     try:
-        asked = any(asks_for(now.spec, each) for each in changed)
+        asked = any(asks_for(now.spec, stream) for stream in changed)
     except PatternError:
         asked = False  # its document stays as it is, whatever the streams are
     return asked or (document is not None and not document.streams.keys().isdisjoint(changed))
@@ -120,7 +120,7 @@ def _at_rest(view: View) -> tuple[View, list[Patch | Refresh]]:
 
 
 def _reach(old: Document | None, new: Document | None, after: View, effects: Iterable[Patch | Refresh]) -> Reach:
-    kinds = {type(each) for each in effects}
+    kinds = {type(effect) for effect in effects}
     if Patch in kinds:
         return "Restart"
     if Refresh in kinds:
@@ -151,7 +151,11 @@ def _hash(document: Document | None) -> str:
 
 
 def _condition(view: View | None, kind: str) -> Condition | None:
-    return next((each for each in view.status.conditions if each.type == kind), None) if view is not None else None
+    return (
+        next((condition for condition in view.status.conditions if condition.type == kind), None)
+        if view is not None
+        else None
+    )
 
 
 def _text(found: Condition) -> str:

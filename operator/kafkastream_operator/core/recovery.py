@@ -63,7 +63,7 @@ def document_in_report(view: View) -> Document | None:
     report = own_report(view.driver, view.uid)
     if report is None or report.applied is None or report.streams is None:
         return None
-    clusters = [each for found in report.streams.values() for each in found["clusters"].items()]
+    clusters = [cluster for found in report.streams.values() for cluster in found["clusters"].items()]
     if any(secret_problem(name, content, view.spec.secrets) for name, content in clusters) or misfit(report.streams):
         return None
     document = make_document(report.applied, report.streams, {}, view.uid)
@@ -100,7 +100,7 @@ def next_revision(view: View, previous: Document | None) -> Revision:
     """Return a revision, without a hash, that is later than every one that anybody has seen."""
     seen = _revisions_seen(view, previous)
     lineage = (seen[0].lineage if seen else None) or view.fresh_lineage
-    return Revision(lineage=lineage, counter=1 + max((each.counter or 0 for each in seen), default=0))
+    return Revision(lineage=lineage, counter=1 + max((revision.counter or 0 for revision in seen), default=0))
 
 
 def revision_of(rendered: Rendered) -> Revision:
@@ -123,8 +123,8 @@ def _revisions_seen(view: View, previous: Document | None) -> list[Revision]:
         Revision.parse(driver.token) if driver is not None else None,
         report.applied if driver is not None and report is not None and report.pod == driver.uid else None,
     ]
-    believed = [each for each in of_others if each is not None and _is_believed(each)]
-    return [*(each for each in own if each is not None), *believed]
+    believed = [revision for revision in of_others if revision is not None and _is_believed(revision)]
+    return [*(revision for revision in own if revision is not None), *believed]
 
 
 def _is_believed(revision: Revision) -> bool:

@@ -18,8 +18,8 @@ def releases_of(annotation: str) -> frozenset[str]:
 
     Each is `cluster` or `cluster/topic`. It may end in `@` and any text, so that the same topic can be released again.
     """
-    found = {each.strip() for each in annotation.split(",")}
-    return frozenset(sorted(each for each in found if 0 < len(each) <= RELEASE_CHARACTERS)[:MAX_RELEASES])
+    found = {entry.strip() for entry in annotation.split(",")}
+    return frozenset(sorted(entry for entry in found if 0 < len(entry) <= RELEASE_CHARACTERS)[:MAX_RELEASES])
 
 
 def released_topics(releases: Iterable[str], spent: Iterable[str], draining: Iterable[Key]) -> Mapping[Key, str]:
@@ -43,13 +43,13 @@ def with_releases(annotations: Mapping[str, str], spent: Collection[str], entrie
 
 def draining_in(stream: str, status: SubscriptionStatus) -> list[Key]:
     """Return the topics that drain in a stream, sorted."""
-    return sorted({Key(each.cluster, each.topic) for each in status.draining if each.stream == stream})
+    return sorted({Key(topic.cluster, topic.topic) for topic in status.draining if topic.stream == stream})
 
 
 def unused(releases: Iterable[str], spent: Iterable[str], draining: Collection[Key]) -> tuple[str, ...]:
     """Return the new releases that name nothing that drains: misspelt, too early or too late."""
     new = set(releases) - set(spent)
-    return tuple(sorted(new - {each for key in draining for each in _naming(key, new)}))
+    return tuple(sorted(new - {entry for key in draining for entry in _naming(key, new)}))
 
 
 def spent_release_of(key: Key, releases: Iterable[str], spent: Iterable[str]) -> str:
@@ -64,4 +64,4 @@ def _note(release: str) -> str:
 
 def _naming(key: Key, releases: Iterable[str]) -> list[str]:
     names = (key.cluster, str(key))
-    return [each for each in releases if each in names or each.rpartition("@")[0] in names]
+    return [release for release in releases if release in names or release.rpartition("@")[0] in names]

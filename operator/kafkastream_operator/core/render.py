@@ -73,7 +73,7 @@ def previous_streams(
         copies: copies of the rendered streams, from the status and the driver. They count only without a document.
     """
     found: dict[Key, dict[str, Mapping[str, Any]]] = {}
-    marked = {Key(each.cluster, each.topic): each for each in draining}
+    marked = {Key(topic.cluster, topic.topic): topic for topic in draining}
     if document is not None:
         still = set(draining_in(document.streams))
         marked = {key: mark for key, mark in marked.items() if key in still}
@@ -120,7 +120,7 @@ def render(
             continue
         owners[key] = dict(sorted(before.entries[was].items()))
         stream, content = next(iter(owners[key].items()))
-        drain = _most_careful([_rules_of(each, resolved, before) for each in owners[key]])
+        drain = _most_careful([_rules_of(owner, resolved, before) for owner in owners[key]])
         mark = before.status_entries.get(key) or before.status_entries.get(was)
         # If only the document shows that the topic drains, it has drained since the last revision at the latest.
         revision = mark.revision if mark is not None else next_counter - (key in before.draining)
@@ -182,18 +182,18 @@ def _rules_in_status(draining: Sequence[DrainingTopic]) -> dict[str, Mapping[str
     count: they are careful enough for each.
     """
     found: dict[str, list[Drain]] = {}
-    for each in draining:
-        found.setdefault(each.stream, []).append(Drain(quiet_period=each.quiet_period, timeout=each.timeout))
+    for topic in draining:
+        found.setdefault(topic.stream, []).append(Drain(quiet_period=topic.quiet_period, timeout=topic.timeout))
     return {stream: _most_careful(settings).model_dump(by_alias=True) for stream, settings in found.items()}
 
 
 def _most_careful(settings: Sequence[Drain]) -> Drain:
     """Return how a topic of several streams drains: carefully enough for each of them."""
-    waiting = [each for each in settings if each.policy == "WhenDrained"] or settings
+    waiting = [setting for setting in settings if setting.policy == "WhenDrained"] or settings
     return Drain(
         policy=waiting[0].policy,
-        quiet_period=max((each.quiet_period for each in waiting), key=_seconds),
-        timeout=max((each.timeout for each in waiting), key=_seconds),
+        quiet_period=max((drain.quiet_period for drain in waiting), key=_seconds),
+        timeout=max((drain.timeout for drain in waiting), key=_seconds),
     )
 
 
@@ -215,26 +215,26 @@ def _merged(
     """Return the desired streams, with each draining topic added to all the streams that had it."""
     current = {name: content for found in desired.values() for name, content in found["clusters"].items()}
     streams: dict[str, Any] = {name: {"clusters": dict(found["clusters"])} for name, found in desired.items()}
-    for each in draining:
-        owning = owners[Key(each.cluster, each.topic)]
+    for topic in draining:
+        owning = owners[Key(topic.cluster, topic.topic)]
         first = next(iter(owning.values()))
         for stream in owning:
             clusters = streams.setdefault(stream, {"clusters": {}})["clusters"]
-            content = clusters.get(each.cluster)
+            content = clusters.get(topic.cluster)
             if content is None:
                 # If another stream still has the cluster, perhaps with other servers, its settings count: a driver has
                 # one client for each cluster.
-                base = current.get(each.cluster) or first
+                base = current.get(topic.cluster) or first
                 content = {key: base[key] for key in base if key not in ("topics", "drainingTopics", "state")}
                 content |= {"topics": [], "state": "Draining"}
-                content = _bound(each.cluster, content, secret_problem)
-            content = {**content, "topics": [*content["topics"], each.topic]}
+                content = _bound(topic.cluster, content, secret_problem)
+            content = {**content, "topics": [*content["topics"], topic.topic]}
             # A topic that drains is read, so it keeps the id that it must have.
-            pin = owning[stream].get("topicIds", {}).get(each.topic)
-            content = with_pins(content, {**content.get("topicIds", {})} | ({each.topic: pin} if pin else {}))
+            pin = owning[stream].get("topicIds", {}).get(topic.topic)
+            content = with_pins(content, {**content.get("topicIds", {})} | ({topic.topic: pin} if pin else {}))
             if content.get("state") != "Draining":
-                content["drainingTopics"] = [*content.get("drainingTopics", []), each.topic]
-            clusters[each.cluster] = without_foreign_topics(content)
+                content["drainingTopics"] = [*content.get("drainingTopics", []), topic.topic]
+            clusters[topic.cluster] = without_foreign_topics(content)
     return streams
 
 

@@ -108,7 +108,7 @@ def resolve(
     _keep_renames(streams, unconfirmed)
     if held or unconfirmed:
         held += _hold_for_held(wanted, before, streams)
-    missing = [each for each in missing if each not in streams]
+    missing = [stream for stream in missing if stream not in streams]
     broken = tuple(catalog.broken.values())
     return Resolved(streams, tuple(held), tuple(missing), broken, drain=drain)
 
@@ -127,8 +127,8 @@ def asks_for(spec: SubscriptionSpec, stream: str) -> bool:
 def _wanted(spec: SubscriptionSpec, catalog: Catalog) -> tuple[list[StreamEntry], list[str]]:
     if spec.streams.ids is not None:
         ids = list(dict.fromkeys(spec.streams.ids))
-        return [catalog.streams[each] for each in ids if each in catalog.streams], [
-            each for each in ids if each not in catalog.streams
+        return [catalog.streams[stream_id] for stream_id in ids if stream_id in catalog.streams], [
+            stream_id for stream_id in ids if stream_id not in catalog.streams
         ]
     pattern = pattern_of(spec.streams.pattern or "")
     return [entry for name, entry in sorted(catalog.streams.items()) if pattern.fullmatch(name)], []
@@ -187,11 +187,11 @@ def _hold_for_renames(
             )
             held.append(Held(stream, "RenamePending", text))
             break
-    for each in held:
-        if each.stream in before:
-            streams[each.stream] = active(before[each.stream])
+    for refusal in held:
+        if refusal.stream in before:
+            streams[refusal.stream] = active(before[refusal.stream])
         else:
-            del streams[each.stream]
+            del streams[refusal.stream]
     return held
 
 

@@ -83,7 +83,7 @@ class Subscriber:
 
     def has_condition(self, kind: str, status: str = "True") -> bool:
         """Return whether a condition of the subscription has this status."""
-        return any(each.type == kind and each.status == status for each in self.status.conditions)
+        return any(known.type == kind and known.status == status for known in self.status.conditions)
 
     @property
     def is_rolling_out(self) -> bool:
@@ -116,17 +116,19 @@ def stream_status(
     entry = catalog.streams[name]
     readers = sorted(subscribers, key=lambda each: each.name)
     desired = list((entry.content or {"clusters": {}})["clusters"])
-    waiting = [rest for each in readers if (rest := _remainder(each, name, entry)) is not None]
+    waiting = [rest for reader in readers if (rest := _remainder(reader, name, entry)) is not None]
     drained = _drained(waiting)
     # Under `Immediate`, a topic of a cluster that stays leaves the document without ever being seen to drain.
     at_once = entry.drain.policy == "Immediate" and generation != before.observed_generation
     waiting += _behind(readers, waiting, before, desired, at_once=at_once)
-    clusters = [ClusterStatus(id=each, state="Active") for each in desired]
-    for cluster in sorted({each for rest in waiting for each in rest.clusters} - set(desired))[: 3 * MAX_CLUSTERS]:
+    clusters = [ClusterStatus(id=cluster, state="Active") for cluster in desired]
+    for cluster in sorted({cluster for rest in waiting for cluster in rest.clusters} - set(desired))[
+        : 3 * MAX_CLUSTERS
+    ]:
         applications = sorted({rest.reader.application for rest in waiting if cluster in rest.clusters})
         message = f"waiting for {', '.join(applications)}"[:1024]
         clusters.append(ClusterStatus(id=cluster, state="Draining", message=message))
-    named = [each for each in readers if not each.orphan]
+    named = [reader for reader in readers if not reader.orphan]
     ready = _ready(catalog, name)
     in_force, count = _in_force(named, name, entry, ready, generation)
     conditions = [ready, _stalled(ready), _reconciling(named, name, entry), drained, _safe(readers, waiting), in_force]
@@ -135,8 +137,8 @@ def stream_status(
         clusters=tuple(clusters),
         cluster_names=_names(clusters),
         subscribers=tuple(
-            SubscriberStatus(name=each.name, application=each.application, state=each.life)
-            for each in named[:MAX_SUBSCRIBERS]
+            SubscriberStatus(name=reader.name, application=reader.application, state=reader.life)
+            for reader in named[:MAX_SUBSCRIBERS]
         ),
         in_force=count,
         conditions=settled(conditions, before.conditions, generation=generation, now=now),
@@ -145,7 +147,7 @@ def stream_status(
 
 def _names(clusters: Sequence[ClusterStatus]) -> str:
     """Return the clusters in one line, as many as fit. `kubectl get` shows only the first item of a list."""
-    names = [each.id if each.state == "Active" else f"{each.id} (draining)" for each in clusters]
+    names = [cluster.id if cluster.state == "Active" else f"{cluster.id} (draining)" for cluster in clusters]
     for count in range(len(names), 0, -1):
         if len(line := first_few(names, count)) <= NAMES_CHARACTERS:
             return line
@@ -175,9 +177,11 @@ def _stalled(ready: Condition) -> Condition:
 def _reconciling(readers: list[Subscriber], name: str, entry: StreamEntry) -> Condition:
     """Say whether the newest form of the stream is on its way. The text has no numbers that change all the time."""
     behind = [
-        each.name
-        for each in readers
-        if each.asks and not each.has_condition("Stalled") and (each.is_rolling_out or _is_new_to(each, name, entry))
+        reader.name
+        for reader in readers
+        if reader.asks
+        and not reader.has_condition("Stalled")
+        and (reader.is_rolling_out or _is_new_to(reader, name, entry))
     ]
     if not behind or entry.content is None or entry.conflict:
         return condition("Reconciling", False, "Settled")
@@ -211,9 +215,13 @@ def _in_force(
     readers: list[Subscriber], name: str, entry: StreamEntry, ready: Condition, generation: int
 ) -> tuple[Condition, InForce]:
     """Say which applications use the newest form of the stream. One that does not run takes it at its start."""
-    asking = [each for each in readers if each.asks or active(each.rendered.get(name, {"clusters": {}}))["clusters"]]
-    older = {each.name for each in asking if each.unknown or _is_new_to(each, name, entry)}
-    reasons = ((each, "its document is older" if each.name in older else each.why_not_in_force) for each in asking)
+    asking = [
+        reader for reader in readers if reader.asks or active(reader.rendered.get(name, {"clusters": {}}))["clusters"]
+    ]
+    older = {reader.name for reader in asking if reader.unknown or _is_new_to(reader, name, entry)}
+    reasons = (
+        (reader, "its document is older" if reader.name in older else reader.why_not_in_force) for reader in asking
+    )
     behind = [f"{each.application} ({why})" for each, why in reasons if why]
     done = len(asking) - len(behind) if entry.content is not None else 0
     count = InForce(generation=generation, applications=done, of=len(asking))
@@ -278,8 +286,8 @@ def _behind(
     at_once: bool,
 ) -> list[_Remainder]:
     """Return the readers whose document has dropped a cluster or topic, while that document is not in force yet."""
-    left = {each.id for each in before.clusters} - set(desired)
-    was_safe = any(each.type == "SafeToDecommission" and each.status == "True" for each in before.conditions)
+    left = {cluster.id for cluster in before.clusters} - set(desired)
+    was_safe = any(known.type == "SafeToDecommission" and known.status == "True" for known in before.conditions)
     if not left and was_safe and not at_once:
         return []
     known = {rest.reader.name for rest in waiting}

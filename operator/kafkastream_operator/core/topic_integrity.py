@@ -47,7 +47,7 @@ class TopicVerdict:
 
     def stands(self, streams: Streams) -> bool:
         """Return whether a driver that starts with these streams would end again, as far as they show."""
-        return not self.changed or self.more > 0 or any(_stands(each, streams) for each in self.changed)
+        return not self.changed or self.more > 0 or any(_stands(topic, streams) for topic in self.changed)
 
 
 def ended_for_topic(verdict: TopicVerdict | None, streams: Streams) -> bool | None:

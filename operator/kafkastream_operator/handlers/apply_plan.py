@@ -104,7 +104,7 @@ def _make_effect(
         refused = _patch(api, cache, seen, plan.effect)
         if refused:
             status = after_refusal(seen.view, plan, refused)
-            rolled_out = next(each for each in status.conditions if each.type == "RolledOut")
+            rolled_out = next(condition for condition in status.conditions if condition.type == "RolledOut")
             refusal = (rolled_out.reason, rolled_out.message)
             plan = replace(plan, after=status, events=(*_without(plan.events, "Restarting", "RollingOut"), refusal))
     if isinstance(plan.effect, Refresh):
@@ -117,7 +117,7 @@ def _make_effect(
 
 
 def _without(events: Events, *reasons: str) -> Events:
-    return tuple(each for each in events if each[0] not in reasons)
+    return tuple(event for event in events if event[0] not in reasons)
 
 
 def _send_events(api: Api, subscription: Object, events: Events) -> None:
@@ -130,7 +130,7 @@ def _write_first_status(api: Api, cache: Cache, seen: ObservedSubscription, stat
     try:
         return write_status(api, cache, SUBSCRIPTIONS, seen.subscription, status)
     except ApiError as error:
-        if error.status in PERMANENT_REFUSALS or any(each in error.message for each in TOO_LARGE):
+        if error.status in PERMANENT_REFUSALS or any(words in error.message for words in TOO_LARGE):
             _record_refusal(api, cache, seen, without_status(seen.view, error.message), "StatusRefused")
         raise
 
@@ -143,7 +143,7 @@ def _record_refusal(
         return
     written = write_status(api, cache, SUBSCRIPTIONS, seen.subscription, status)
     before, after = (
-        next((each.message for each in those.conditions if each.type == "StreamsResolved"), "")
+        next((condition.message for condition in those.conditions if condition.type == "StreamsResolved"), "")
         for those in (seen.view.status, status)
     )
     if after != before:

@@ -32,7 +32,7 @@ WATCHED: tuple[tuple[Resource, str | None], ...] = (
     (STREAMS, None),
     (SUBSCRIPTIONS, None),
     (CONFIG_MAPS, ROLE_LABEL),
-    *((each, None) for each in APPLICATIONS.values()),
+    *((application, None) for application in APPLICATIONS.values()),
     (PODS, "spark-role=driver"),
 )
 """The watched kinds, each with its label selector."""
@@ -105,7 +105,7 @@ class Listings:
                     refusal,
                 )
             self.failures[namespace] = self.failures.get(namespace, 0) + 1
-        back = [each for each in self.failures if each not in refused]
+        back = [failure for failure in self.failures if failure not in refused]
         for namespace in back:
             del self.failures[namespace]
             log.warning("namespace %s is served", namespace)

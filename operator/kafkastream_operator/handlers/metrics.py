@@ -116,7 +116,7 @@ def _add_operator(families: MetricFamilies, operator: Operator) -> None:
     families.add("serving", (), serving)
     if serving:
         for resource, _ in WATCHED:
-            age_s = operator.health.watches.age_s([(resource, each) for each in operator.namespaces])
+            age_s = operator.health.watches.age_s([(resource, namespace) for namespace in operator.namespaces])
             families.add("watch_age_seconds", (resource.full_name,), age_s)
 
 

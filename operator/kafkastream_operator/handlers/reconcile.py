@@ -140,11 +140,11 @@ class Reconciler:
 
     def _report_left_behind(self, job: Ref) -> None:
         """Report a document whose subscription is gone as an Event of its ConfigMap."""
-        for each in self._cache.all(CONFIG_MAPS, job.namespace):
-            if subscription_named_in(each) == job.name and is_left_behind(self._cache, each):
+        for config_map in self._cache.all(CONFIG_MAPS, job.namespace):
+            if subscription_named_in(config_map) == job.name and is_left_behind(self._cache, config_map):
                 text = f"KafkaStreamSubscription {job.name} is gone, and no change reaches this document any more: make"
                 text += " the subscription again, or delete the ConfigMap when no job reads it"
-                self._occurrences.report(CONFIG_MAPS, each, [("DocumentLeftBehind", text)])
+                self._occurrences.report(CONFIG_MAPS, config_map, [("DocumentLeftBehind", text)])
 
     def _report_unreadable_spec(self, job: Ref, error: ValidationError) -> None:
         """Report a spec that this version cannot read, because it is of a newer CRD. Its document stays as it is."""
@@ -264,17 +264,22 @@ class Reconciler:
         status = stream_status(
             job.name,
             catalog,
-            subscribers_of(self._cache, job.namespace, job.name, {each.name for each in before.subscribers}),
+            subscribers_of(
+                self._cache, job.namespace, job.name, {subscriber.name for subscriber in before.subscribers}
+            ),
             before,
             generation=int(found["metadata"].get("generation", 0)),
             now=stamp(self._now()),
         )
         if status != before:
             written = write_status(self._api, self._cache, STREAMS, found, status)
-            known = {(each.reason, each.message) for each in before.conditions if each.type == "Ready"}
-            for each in status.conditions:
-                if (each.type, each.status) == ("Ready", "False") and (each.reason, each.message) not in known:
-                    send_event(self._api, STREAMS, written, each.reason, each.message)
+            known = {(known.reason, known.message) for known in before.conditions if known.type == "Ready"}
+            for present in status.conditions:
+                if (present.type, present.status) == ("Ready", "False") and (
+                    present.reason,
+                    present.message,
+                ) not in known:
+                    send_event(self._api, STREAMS, written, present.reason, present.message)
         return None
 
     def _refresh_cache(self, job: Ref, application: ApplicationRef) -> None:

@@ -50,7 +50,7 @@ class Restarts:
         with self._lock if _has_begun(before) else nullcontext():
             yield self._turn_of(job) if _has_begun(before) else None
         after = self._status(job)
-        restarts = any(each.rollout is not None and each.rollout.method == "Restart" for each in (before, after))
+        restarts = any(status.rollout is not None and status.rollout.method == "Restart" for status in (before, after))
         if restarts and before != after:
             for turn in self._turns():
                 other = Ref(SUBSCRIPTIONS, turn.restart.namespace, turn.restart.name)
@@ -58,7 +58,7 @@ class Restarts:
                     self._wake(other)
 
     def _turn_of(self, job: Ref) -> Turn | None:
-        found = (each for each in self._turns(job) if (each.restart.namespace, each.restart.name) == job[1:])
+        found = (turn for turn in self._turns(job) if (turn.restart.namespace, turn.restart.name) == job[1:])
         return next(found, None)
 
     def _turns(self, job: Ref | None = None) -> list[Turn]:
@@ -70,7 +70,7 @@ class Restarts:
                 continue
             waiting = ref == job or (restart.waiting and not found["metadata"].get("deletionTimestamp"))
             restarts.append(replace(restart, waiting=waiting))
-        keys = {key for each in restarts for key in each.streams}
+        keys = {key for restart in restarts for key in restart.streams}
         rules = {key: self._cache.derive(stream, _rules) for key in keys if (stream := self._stream(key)) is not None}
         return turns(restarts, rules, self._limit)
 

@@ -33,9 +33,13 @@ def subscribers_of(cache: Cache, namespace: str, stream: str, before: Collection
     Args:
         before: the subscriptions that read the stream at the last reconciliation; their drivers may still do so.
     """
-    found = [_subscriber(cache, each, stream) for each in cache.all(SUBSCRIPTIONS, namespace)]
+    found = [_subscriber(cache, subscription, stream) for subscription in cache.all(SUBSCRIPTIONS, namespace)]
     found += _orphans(cache, namespace)
-    return [each for each in found if _reads(each, stream) or each.asks or (each.name in before and each.is_behind)]
+    return [
+        subscription
+        for subscription in found
+        if _reads(subscription, stream) or subscription.asks or (subscription.name in before and subscription.is_behind)
+    ]
 
 
 def is_left_behind(cache: Cache, config_map: Object) -> bool:
@@ -75,13 +79,13 @@ def _subscriber(cache: Cache, subscription: Object, stream: str) -> Subscriber:
 
 def _orphans(cache: Cache, namespace: str) -> Iterator[Subscriber]:
     """Yield a subscriber for each document whose subscription is gone: a job may run with it, or start with it."""
-    for each in cache.all(CONFIG_MAPS, namespace):
-        if not is_left_behind(cache, each):
+    for config_map in cache.all(CONFIG_MAPS, namespace):
+        if not is_left_behind(cache, config_map):
             continue
-        name, owner = each["metadata"]["name"], subscription_named_in(each)
+        name, owner = config_map["metadata"]["name"], subscription_named_in(config_map)
         application = name.removesuffix(CONFIG_MAP_SUFFIX)
         lives = [_life(cache, namespace, application, kind) for kind in KINDS]
-        document, _ = document_in(cache, each)
+        document, _ = document_in(cache, config_map)
         yield Subscriber(
             owner or name,
             application,

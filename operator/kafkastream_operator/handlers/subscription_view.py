@@ -116,16 +116,16 @@ def observe_subscription(
 def catalog_of(cache: Cache, namespace: str) -> Catalog:
     """Return the streams of a namespace, without objects that are being deleted."""
     streams = {
-        each["metadata"]["name"]: cache.derive(each, _stream_entry)
-        for each in cache.all(STREAMS, namespace)
-        if not each["metadata"].get("deletionTimestamp")
+        stream["metadata"]["name"]: cache.derive(stream, _stream_entry)
+        for stream in cache.all(STREAMS, namespace)
+        if not stream["metadata"].get("deletionTimestamp")
     }
     config_maps = {
-        each["metadata"]["name"]: cache.derive(each, _config_map_entries)
-        for each in cache.all(CONFIG_MAPS, namespace)
-        if labels_of(each).get(ROLE_LABEL) == METADATA_ROLE
-        and not each["metadata"].get("deletionTimestamp")
-        and owner_of(cache, each) is None
+        config_map["metadata"]["name"]: cache.derive(config_map, _config_map_entries)
+        for config_map in cache.all(CONFIG_MAPS, namespace)
+        if labels_of(config_map).get(ROLE_LABEL) == METADATA_ROLE
+        and not config_map["metadata"].get("deletionTimestamp")
+        and owner_of(cache, config_map) is None
     }
     return put_together(streams, config_maps)
 
@@ -201,9 +201,9 @@ def owner_of(cache: Cache, found: Object) -> Object | None:
     document, _ = document_in(cache, found)
     if document is None:
         return None
-    for each in cache.all(SUBSCRIPTIONS, namespace):
-        if each["metadata"]["uid"] == document.subscription and claims(each, name):
-            return each
+    for subscription in cache.all(SUBSCRIPTIONS, namespace):
+        if subscription["metadata"]["uid"] == document.subscription and claims(subscription, name):
+            return subscription
     return None
 
 
@@ -223,13 +223,13 @@ def _driver_pod(
 ) -> tuple[Object | None, bool]:
     """Return the pod that the application's status names and True, or else the newest pod with its labels and False."""
     pods = [
-        each
-        for each in cache.all(PODS, namespace)
-        if labels_of(each).get(kind.NAME_LABEL) == name and labels_of(each).get("spark-role") == "driver"
+        pod
+        for pod in cache.all(PODS, namespace)
+        if labels_of(pod).get(kind.NAME_LABEL) == name and labels_of(pod).get("spark-role") == "driver"
     ]
-    for each in pods:
-        if application is not None and kind.is_driver(application, each):
-            return each, True
+    for pod in pods:
+        if application is not None and kind.is_driver(application, pod):
+            return pod, True
     return max(pods, key=lambda each: str(each["metadata"].get("creationTimestamp", "")), default=None), False
 
 
@@ -268,11 +268,16 @@ def _report_of(pod: Object) -> Report | None:
 def _mounts(pod: Object, document: str) -> tuple[bool, str]:
     """Return whether the driver mounts the folder of the document; if it mounts it wrongly, also how."""
     spec = pod.get("spec") or {}
-    volumes = {each["name"] for each in spec.get("volumes") or [] if document in _config_maps(each)}
+    volumes = {volume["name"] for volume in spec.get("volumes") or [] if document in _config_maps(volume)}
     containers = spec.get("containers") or []
-    drivers = [each for each in containers if each.get("name") == DRIVER_CONTAINER] or containers
-    mounts = [each for one in drivers for each in one.get("volumeMounts") or [] if each.get("name") in volumes]
-    whole = any(not each.get("subPath") and not each.get("subPathExpr") for each in mounts)
+    drivers = [container for container in containers if container.get("name") == DRIVER_CONTAINER] or containers
+    mounts = [
+        volume_mount
+        for one in drivers
+        for volume_mount in one.get("volumeMounts") or []
+        if volume_mount.get("name") in volumes
+    ]
+    whole = any(not mount.get("subPath") and not mount.get("subPathExpr") for mount in mounts)
     if whole or not volumes:
         return whole, ""
     if mounts:
@@ -283,18 +288,18 @@ def _mounts(pod: Object, document: str) -> tuple[bool, str]:
 def _config_maps(volume: Mapping[str, Any]) -> set[str]:
     """Return the names of the ConfigMaps in a volume, which may be a projected one."""
     parts = [volume, *((volume.get("projected") or {}).get("sources") or [])]
-    return {str((each.get("configMap") or {}).get("name", "")) for each in parts}
+    return {str((part.get("configMap") or {}).get("name", "")) for part in parts}
 
 
 def _older_subscription(cache: Cache, namespace: str, found: Object) -> str:
     """Return an older subscription of the same application; "" if there is none, or it is being deleted."""
     mine = found["spec"]["applicationRef"]["name"]
     older = [
-        each["metadata"]["name"]
-        for each in cache.all(SUBSCRIPTIONS, namespace)
-        if each["spec"]["applicationRef"]["name"] == mine
-        and not each["metadata"].get("deletionTimestamp")
-        and _creation(each) < _creation(found)
+        subscription["metadata"]["name"]
+        for subscription in cache.all(SUBSCRIPTIONS, namespace)
+        if subscription["spec"]["applicationRef"]["name"] == mine
+        and not subscription["metadata"].get("deletionTimestamp")
+        and _creation(subscription) < _creation(found)
     ]
     return min(older, default="")
 

@@ -152,7 +152,7 @@ class Operator:
         await self.resync_until_done()
         # Where kopf may not list namespaces, it would now try for ever. Else it takes them by their names.
         scanned = (DEFINITIONS,) if self.namespaces == (None,) else (DEFINITIONS, NAMESPACES)
-        refused = [each.plural for each in scanned if not await asyncio.to_thread(self.api.may_list, each)]
+        refused = [resource.plural for resource in scanned if not await asyncio.to_thread(self.api.may_list, resource)]
         settings.scanning.disabled = bool(refused)
         if refused:
             log.warning("the operator may not list %s: it sees no new one until it is restarted", " and ".join(refused))
@@ -246,9 +246,9 @@ class Operator:
 
     def _add_subscriptions_of(self, application: str, namespace: str) -> None:
         """Add the subscriptions of an application; of all, if its name is not known."""
-        for each in self.cache.all(SUBSCRIPTIONS, namespace):
-            if each["spec"]["applicationRef"]["name"] == application or not application:
-                self._add(Ref(SUBSCRIPTIONS, namespace, each["metadata"]["name"]))
+        for subscription in self.cache.all(SUBSCRIPTIONS, namespace):
+            if subscription["spec"]["applicationRef"]["name"] == application or not application:
+                self._add(Ref(SUBSCRIPTIONS, namespace, subscription["metadata"]["name"]))
 
     def _enqueue_config_map(self, ref: Ref, labels: Mapping[str, str]) -> None:
         if SUBSCRIPTION_LABEL not in labels:
@@ -257,7 +257,7 @@ class Operator:
             self._add_metadata(ref.namespace)
             return
         known = self.cache.all(SUBSCRIPTIONS, ref.namespace)
-        owners = {each["metadata"]["name"] for each in known if claims(each, ref.name)}
+        owners = {subscription["metadata"]["name"] for subscription in known if claims(subscription, ref.name)}
         for name in owners | {labels[SUBSCRIPTION_LABEL]}:
             self._add(Ref(SUBSCRIPTIONS, ref.namespace, name))
         if labels[SUBSCRIPTION_LABEL] not in owners:
@@ -266,20 +266,20 @@ class Operator:
 
     def _add_metadata(self, namespace: str) -> None:
         """Add the users' ConfigMaps: each may shadow another one, or conflict with it."""
-        for each in self.cache.all(CONFIG_MAPS, namespace):
-            if SUBSCRIPTION_LABEL not in labels_of(each):
-                self._add(Ref(CONFIG_MAPS, namespace, each["metadata"]["name"]))
+        for config_map in self.cache.all(CONFIG_MAPS, namespace):
+            if SUBSCRIPTION_LABEL not in labels_of(config_map):
+                self._add(Ref(CONFIG_MAPS, namespace, config_map["metadata"]["name"]))
 
     def _add_neighbours(self, found: Object, namespace: str) -> None:
         """Add the streams that share a cluster with this one, and all that have a conflict, perhaps with this one."""
         mine = _clusters(found)
-        for each in self.cache.all(STREAMS, namespace):
-            if mine & _clusters(each) or _is_in_conflict(each):
-                self._add(Ref(STREAMS, namespace, each["metadata"]["name"]))
+        for stream in self.cache.all(STREAMS, namespace):
+            if mine & _clusters(stream) or _is_in_conflict(stream):
+                self._add(Ref(STREAMS, namespace, stream["metadata"]["name"]))
 
     def _add_all(self, resource: Resource, namespace: str) -> None:
-        for each in self.cache.all(resource, namespace):
-            self._add(Ref(resource, namespace, each["metadata"]["name"]))
+        for item in self.cache.all(resource, namespace):
+            self._add(Ref(resource, namespace, item["metadata"]["name"]))
 
     def _add(self, job: Ref) -> None:
         # The caller may be a thread that lists; the queue belongs to the event loop.
@@ -292,8 +292,10 @@ class Operator:
 def _clusters(stream: Object) -> set[str]:
     """Return the current and former ids of a stream's clusters. The stream is not validated yet."""
     clusters = (stream.get("spec") or {}).get("clusters") or []
-    return {str(each[key]) for each in clusters for key in ("id", "renamedFrom") if each.get(key)}
+    return {str(cluster[key]) for cluster in clusters for key in ("id", "renamedFrom") if cluster.get(key)}
 
 
 def _is_in_conflict(stream: Object) -> bool:
-    return any(each.get("reason") == "Conflict" for each in (stream.get("status") or {}).get("conditions") or [])
+    return any(
+        condition.get("reason") == "Conflict" for condition in (stream.get("status") or {}).get("conditions") or []
+    )

@@ -66,7 +66,7 @@ class WatchHealth:
     def age_s(self, watches: Iterable[Watch]) -> float:
         """Return the seconds since the last event or full listing, of the watch that has waited longest."""
         with self._lock:
-            return self._clock() - min(max(self._listed_at, self._seen_at.get(each, 0.0)) for each in watches)
+            return self._clock() - min(max(self._listed_at, self._seen_at.get(watch, 0.0)) for watch in watches)
 
     def overdue(self) -> str:
         """Return which watches have owed an event for too long; "" if none has."""

@@ -48,7 +48,7 @@ class Resource(NamedTuple):
         """Return the path of the URL for all objects, those of a namespace, or one object."""
         steps = ["apis", self.group, self.version] if self.group else ["api", self.version]
         steps += ["namespaces", namespace] if namespace else []
-        steps += [self.plural, *(each for each in (name, subresource) if each)]
+        steps += [self.plural, *(part for part in (name, subresource) if part)]
         return "/" + "/".join(steps)
 
 
@@ -61,7 +61,7 @@ DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions"
 EVENTS = Resource("events.k8s.io", "v1", "events")
 KUBEFLOW_APPLICATIONS = Resource("sparkoperator.k8s.io", "v1beta2", "sparkapplications")
 APACHE_APPLICATIONS = Resource("spark.apache.org", "v1", "sparkapplications")
-APPLICATIONS: Mapping[str, Resource] = {each.api_version: each for each in (KUBEFLOW_APPLICATIONS, APACHE_APPLICATIONS)}
+APPLICATIONS: Mapping[str, Resource] = {kind.api_version: kind for kind in (KUBEFLOW_APPLICATIONS, APACHE_APPLICATIONS)}
 """The kinds of SparkApplication by `apiVersion`."""
 
 
@@ -126,8 +126,8 @@ class Api:
             except NotFoundError:
                 return Listing([], 0)
             kind = str(page.get("kind", "")).removesuffix("List")
-            for each in page.get("items", []):
-                found.append({"apiVersion": resource.api_version, "kind": kind, **each})
+            for item in page.get("items", []):
+                found.append({"apiVersion": resource.api_version, "kind": kind, **item})
             meta = page.get("metadata", {})
             more = meta.get("continue")
             if not more:

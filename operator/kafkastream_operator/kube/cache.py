@@ -248,7 +248,7 @@ class Cache:
 
 def _is_newer(found: Object, known: Object) -> bool:
     if found["metadata"].get("uid") != known["metadata"].get("uid"):
-        created = [str(each["metadata"].get("creationTimestamp", "")) for each in (found, known)]
+        created = [str(version["metadata"].get("creationTimestamp", "")) for version in (found, known)]
         if created[0] != created[1]:
             return created[0] > created[1]
         # Both were created within the same second: their versions decide.

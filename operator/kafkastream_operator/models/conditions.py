@@ -48,10 +48,10 @@ def settled(
 
     A condition whose status has not changed since `before` keeps its transition time; any other one gets `now`.
     """
-    known = {each.type: each for each in before}
+    known = {old_condition.type: old_condition for old_condition in before}
     done = []
-    for each in wanted:
-        old = known.get(each.type)
-        since = old.last_transition_time if old is not None and old.status == each.status else now
-        done.append(each.model_copy(update={"last_transition_time": since, "observed_generation": generation}))
+    for new in wanted:
+        old = known.get(new.type)
+        since = old.last_transition_time if old is not None and old.status == new.status else now
+        done.append(new.model_copy(update={"last_transition_time": since, "observed_generation": generation}))
     return tuple(sorted(done, key=lambda each: each.type))

@@ -76,7 +76,7 @@ def crd(module: ModuleType, spec: type[BaseModel], status: type[BaseModel]) -> d
                     "served": True,
                     "storage": True,
                     "subresources": {"status": {}},
-                    "additionalPrinterColumns": [dict(each) for each in module.COLUMNS],
+                    "additionalPrinterColumns": [dict(column) for column in module.COLUMNS],
                     "schema": {"openAPIV3Schema": schema},
                 }
             ],
@@ -107,7 +107,7 @@ def _structural(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None
         merged = {**known[schema["$ref"].rsplit("/", 1)[1]], **{k: v for k, v in schema.items() if k != "$ref"}}
         return _structural(merged, known)
     if "anyOf" in schema:
-        (some,) = [each for each in schema["anyOf"] if each.get("type") != "null"]
+        (some,) = [choice for choice in schema["anyOf"] if choice.get("type") != "null"]
         rest = {key: value for key, value in schema.items() if key not in ("anyOf", "default")}
         return _structural({**some, **rest}, known)
     found = {key: value for key, value in schema.items() if key in _KEPT and value is not None}
@@ -150,7 +150,7 @@ def model_in(annotation: Any) -> type[BaseModel] | None:
     """Return the model that a field has, by itself or in a list; None if it has none."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for each in get_args(annotation) if (found := model_in(each)) is not None), None)
+    return next((found for argument in get_args(annotation) if (found := model_in(argument)) is not None), None)
 
 
 def _summary_in(docstring: str) -> str:

@@ -90,7 +90,7 @@ def _about(module: ModuleType) -> str:
 
 def _kind(node: Mapping[str, Any]) -> str:
     if "enum" in node:
-        return ", ".join(f"`{each}`" for each in node["enum"])
+        return ", ".join(f"`{value}`" for value in node["enum"])
     if node.get("type") == "array":
         items = node["items"]
         return f"list of {'objects' if items.get('type') == 'object' else _kind(items) + 's'}"
@@ -135,7 +135,7 @@ def _shown(path: str) -> str:
 
 
 def _line(row: Row) -> str:
-    return f"| `{row.path}` | {' | '.join(_cell(each) for each in row[1:])} |\n"
+    return f"| `{row.path}` | {' | '.join(_cell(cell) for cell in row[1:])} |\n"
 
 
 def _cell(text: str) -> str:

@@ -94,7 +94,7 @@ def application_of(found: Mapping[str, Any]) -> Application:
 
 def is_driver(application: Application, pod: Mapping[str, Any]) -> bool:
     """Return whether a pod is the driver of the current attempt: it has its name, and the application owns it."""
-    owners = [each.get("uid") for each in pod["metadata"].get("ownerReferences") or []]
+    owners = [owner_reference.get("uid") for owner_reference in pod["metadata"].get("ownerReferences") or []]
     return pod["metadata"]["name"] == application.driver_pod and application.uid in owners
 
 
@@ -164,7 +164,7 @@ def _state(status: Mapping[str, Any]) -> str:
     current = str((status.get("currentState") or {}).get("currentStateSummary", ""))
     if current not in _ENDINGS:
         return current
-    before = [each for each in _history(status) if each.get("currentStateSummary") not in _ENDINGS]
+    before = [state for state in _history(status) if state.get("currentStateSummary") not in _ENDINGS]
     last = str(before[-1].get("currentStateSummary", "")) if before else ""
     return last if _LIVES.get(last) == "Completed" else "Failed"
 
@@ -174,7 +174,7 @@ def _last_state(status: Mapping[str, Any]) -> Mapping[str, Any]:
     histories = _history(status.get("previousAttemptSummary") or {}), _history(status)
     states = [*histories[0], *histories[1], status.get("currentState") or {}]
     later = ("", *_ENDINGS, _WAITING)
-    return next((each for each in reversed(states) if each.get("currentStateSummary", "") not in later), {})
+    return next((state for state in reversed(states) if state.get("currentStateSummary", "") not in later), {})
 
 
 def _driver_status(state: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -222,7 +222,7 @@ def _restarts(
     reset = config.get("restartCounterResetMillis", -1)
     if reset is None or int(reset) < 0 or as_int(config.get("maxRestartAttempts", _ATTEMPTS)) < 2:
         return text, None
-    began = [each for each in _history(status) if each.get("currentStateSummary") in _BEGINNINGS]
+    began = [state for state in _history(status) if state.get("currentStateSummary") in _BEGINNINGS]
     since = str((began or [status.get("currentState") or {}])[-1].get("lastTransitionTime", ""))
     try:
         return text, datetime.fromisoformat(since.replace("Z", "+00:00")) + timedelta(milliseconds=int(reset))
@@ -238,7 +238,9 @@ def _template(spec: Mapping[str, Any], role: str) -> Mapping[str, Any]:
 
 def _secrets_of(pod: Mapping[str, Any]) -> dict[str, str]:
     """Return {Secret: mount path} of a pod's spec, or of a pod template's."""
-    volumes = {each["name"]: str((each.get("secret") or {}).get("secretName", "")) for each in pod.get("volumes") or []}
+    volumes = {
+        volume["name"]: str((volume.get("secret") or {}).get("secretName", "")) for volume in pod.get("volumes") or []
+    }
     return {
         volumes.get(mount["name"], ""): str(mount.get("mountPath", ""))
         for container in pod.get("containers") or []

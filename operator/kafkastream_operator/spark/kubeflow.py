@@ -91,7 +91,7 @@ def submission_of(application: Application, pod: Mapping[str, Any]) -> str:
 
 
 def _may_own(application: Application, pod: Mapping[str, Any]) -> bool:
-    owners = [each.get("uid") for each in pod["metadata"].get("ownerReferences") or []]
+    owners = [owner_reference.get("uid") for owner_reference in pod["metadata"].get("ownerReferences") or []]
     return not owners or application.uid in owners
 
 
@@ -124,4 +124,4 @@ def _life(state: str, spec: Mapping[str, Any], status: Mapping[str, Any]) -> Lif
 
 def _listed(part: Mapping[str, Any]) -> dict[str, str]:
     """Return {Secret: mount path} from the list `secrets` of the driver or the executors."""
-    return {str(each.get("name")): str(each.get("path")) for each in part.get("secrets") or []}
+    return {str(secret.get("name")): str(secret.get("path")) for secret in part.get("secrets") or []}

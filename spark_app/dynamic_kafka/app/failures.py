@@ -82,8 +82,8 @@ def text_of(error: BaseException) -> str:
     if hasattr(error, "java_exception"):  # py4j's own: its text has the trace
         return str(error)
     # PySpark keeps the trace in a private attribute. A query's exception has only the top of it, its cause the rest.
-    for each in (getattr(error, "_cause", None), error):
-        if trace := getattr(each, "_stackTrace", ""):
+    for holder in (getattr(error, "_cause", None), error):
+        if trace := getattr(holder, "_stackTrace", ""):
             return f"{error}\nCaused by: {trace}"
     return describe_error(error)
 

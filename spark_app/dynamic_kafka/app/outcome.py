@@ -45,8 +45,8 @@ class Outcome:
     def of_queries(cls, code: ExitCode, reason: str | None, sinks: Collection[SinkStatus]) -> Outcome:
         """Return the end of a run whose queries have ended or were stopped."""
         finished = None
-        if code == ExitCode.DONE and all(each.has_ended_for_good for each in sinks):
-            splits = sum(len(each.finished_splits) for each in sinks)
+        if code == ExitCode.DONE and all(sink.has_ended_for_good for sink in sinks):
+            splits = sum(len(sink.finished_splits) for sink in sinks)
             finished = TerminationMessage.of_finished(len(sinks), splits)
         return cls(code, reason, finished=finished)
 

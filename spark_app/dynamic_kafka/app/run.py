@@ -222,7 +222,7 @@ class Telemetry:
             drains=self._drains,
             lost_topics=self.internal.lost,
             homes=self.internal.homes,
-            abilities=abilities_of(min(each.metadata_discovery_interval_ms for each in options.values())),
+            abilities=abilities_of(min(option.metadata_discovery_interval_ms for option in options.values())),
         )
         reporter.start()
         resources.callback(reporter.stop)

@@ -6,8 +6,10 @@ kubelet keeps it in the pod's status, and the operator reads it there. Pure.
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, StrictBool, StrictInt, ValidationError
-from pydantic.alias_generators import to_camel
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.wording import counted
@@ -16,13 +18,7 @@ MAX_BYTES = 3000
 """Kubernetes keeps only the last 4096 bytes. The condition that quotes the reason has 4096 characters, too."""
 
 
-class _MessagePart(BaseModel):
-    model_config = ConfigDict(
-        extra="ignore", frozen=True, alias_generator=to_camel, validate_by_name=True, validate_by_alias=True
-    )
-
-
-class ChangedTopic(_MessagePart):
+class ChangedTopic(NamedTuple):
     """A topic that is another one now, or missing. `expected` is its id from before, as Kafka's tools print it."""
 
     cluster: str
@@ -30,7 +26,8 @@ class ChangedTopic(_MessagePart):
     expected: str
 
 
-class TerminationMessage(_MessagePart):
+@dataclass(frozen=True)
+class TerminationMessage:
     """The end of a driver.
 
     Attributes:
@@ -41,9 +38,9 @@ class TerminationMessage(_MessagePart):
         more_topics: the number of further ones, for which there was no room.
     """
 
-    code: StrictInt
+    code: int
     reason: str
-    finished: StrictBool = False
+    finished: bool = False
     changed_topics: tuple[ChangedTopic, ...] = ()
     more_topics: int = 0
 
@@ -57,21 +54,38 @@ class TerminationMessage(_MessagePart):
     def parse(cls, text: str) -> TerminationMessage | None:
         """Return the message in a text; None if the text is of another program."""
         try:
-            return cls.model_validate_json(text)
-        except ValidationError:
+            wire = json.loads(text)
+            if type(wire["code"]) is not int:
+                return None
+            return cls(
+                code=wire["code"],
+                reason=str(wire["reason"]),
+                finished=wire.get("finished") is True,
+                changed_topics=tuple(_changed(topic) for topic in wire.get("changedTopics", ())),
+                more_topics=int(wire.get("moreTopics", 0)),
+            )
+        except (ValueError, TypeError, LookupError, AttributeError):
             return None
 
     def text(self) -> str:
         """Return the text for the container's termination log. Topics without room are counted; the reason is cut."""
-        message = self.model_copy(update={"reason": self.reason.encode(errors="replace").decode()})
+        message = replace(self, reason=self.reason.encode(errors="replace").decode())
         while len((text := message._json()).encode()) > MAX_BYTES:
             if message.changed_topics:
-                fewer = {"changed_topics": message.changed_topics[:-1], "more_topics": message.more_topics + 1}
-                message = message.model_copy(update=fewer)
+                topics = message.changed_topics[:-1]
+                message = replace(message, changed_topics=topics, more_topics=message.more_topics + 1)
             else:
                 excess = len(text.encode()) - MAX_BYTES
-                message = message.model_copy(update={"reason": message.reason[: -max(1, excess // 6)]})
+                message = replace(message, reason=message.reason[: -max(1, excess // 6)])
         return text
 
     def _json(self) -> str:
-        return self.model_dump_json(by_alias=True, exclude_defaults=True)
+        wire: dict[str, Any] = {"code": int(self.code), "reason": self.reason}
+        wire |= {"finished": True} if self.finished else {}
+        wire |= {"changedTopics": [topic._asdict() for topic in self.changed_topics]} if self.changed_topics else {}
+        wire |= {"moreTopics": self.more_topics} if self.more_topics else {}
+        return json.dumps(wire, ensure_ascii=False, separators=(",", ":"))
+
+
+def _changed(wire: Mapping[str, Any]) -> ChangedTopic:
+    return ChangedTopic(*(str(wire[name]) for name in ChangedTopic._fields))

@@ -133,7 +133,7 @@ class ChangedTopics:
     def _is_accepted(self, query: str, change: TopicChange) -> bool:
         if self._state is None or not query:
             return False
-        return change.key in {each.key for each in saved_changes(self._state, query, "accepted").values()}
+        return change.key in {saved.key for saved in saved_changes(self._state, query, "accepted").values()}
 
 
 def _is_gone(part: SplitRange, answer: ClusterObservation) -> bool:
@@ -202,13 +202,15 @@ def standing_verdicts(
     if state is None or not verdicts:
         return [], []
     subscription = metadata()
-    named = [each for each in verdicts if _is_named(each, options, subscription)]
+    named = [verdict for verdict in verdicts if _is_named(verdict, options, subscription)]
     accepted = saved_changes(state, document.query, "accepted").values()
     found = standing(named, accepted, subscription.clusters, document)
     doubtful = {(change.cluster, change.topic): change.expected for change in found}
     there = _there(have_ids, doubtful, subscription) if doubtful else frozenset()
-    wrong = {each.key for each in found if (each.cluster, each.topic) in there}
-    return [each for each in found if each.key not in wrong], [each for each in verdicts if each.key in wrong]
+    wrong = {change.key for change in found if (change.cluster, change.topic) in there}
+    return [change for change in found if change.key not in wrong], [
+        change for change in verdicts if change.key in wrong
+    ]
 
 
 def _there(have_ids: HaveIds, ids: Mapping[tuple[str, str], str], subscription: Subscription) -> Topics:

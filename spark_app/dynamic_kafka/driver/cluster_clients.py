@@ -50,7 +50,7 @@ def _allowed_servers(options: SourceOptions) -> str:
 @functools.lru_cache(maxsize=8)
 def _servers_of(document: str) -> str:
     streams = StaticMetadataService(document).get_all_streams()
-    return ",".join(sorted({each.bootstrap_servers for stream in streams for each in stream.clusters.values()}))
+    return ",".join(sorted({cluster.bootstrap_servers for stream in streams for cluster in stream.clusters.values()}))
 
 
 def request_of(

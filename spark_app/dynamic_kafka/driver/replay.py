@@ -119,7 +119,9 @@ class Replays:
             return
         self._ended_batch = document.number
         self._reports(document)
-        if ended := [f"{each.split} at offset {each.offset}" for each in self.amendments.stop_records_of(document)]:
+        if ended := [
+            f"{record.split} at offset {record.offset}" for record in self.amendments.stop_records_of(document)
+        ]:
             log.info("the record evaluator has ended splits: %s", first_few(ended))
 
     def _reports(self, end: OffsetDocument) -> list[Seen]:

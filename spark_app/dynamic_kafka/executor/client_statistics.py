@@ -84,7 +84,7 @@ class ClientStatistics:
 def _window(brokers: Collection[Mapping[str, Any]], name: str) -> tuple[int, int]:
     """Return the count and the sum of the values of one interval over all brokers."""
     windows = [broker[name] for broker in brokers]
-    return sum(each["cnt"] for each in windows), sum(each["sum"] for each in windows)
+    return sum(window["cnt"] for window in windows), sum(window["sum"] for window in windows)
 
 
 STATISTICS = ClientStatistics()

@@ -86,7 +86,7 @@ class GroupCommitter:
         if self._refused is not None:
             raise self._refused
         wanted = offsets_by_cluster(document, *others)
-        numbers = {each.query: each.number for each in (document, *others)}
+        numbers = {known.query: known.number for known in (document, *others)}
         with self._lock:
             if any(self._newest.get(query, 0) > number for query, number in numbers.items()):
                 return

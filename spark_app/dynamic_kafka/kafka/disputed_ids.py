@@ -66,7 +66,7 @@ def disputed_ids(admin: ClusterAdmin, ids: Mapping[str, str]) -> frozenset[str]:
     is_controller = len(asked) == 1 and named_again >= SAME_BROKER
     if len(answers) < min(brokers, 2) and not is_controller:
         return frozenset(ids)
-    return frozenset(name for name, expected in ids.items() if any(each.get(name) != expected for each in answers))
+    return frozenset(name for name, expected in ids.items() if any(answer.get(name) != expected for answer in answers))
 
 
 class _Asker(ClusterAdmin):

@@ -102,12 +102,12 @@ class GroupClient:
         # A synchronous commit has no deadline: with a hung broker it never returns.
         client.commit(offsets=asked, asynchronous=True)
         deadline = time.monotonic() + left_s
-        wanted = {(each.topic, each.partition, each.offset) for each in asked}
+        wanted = {(partition.topic, partition.partition, partition.offset) for partition in asked}
         while time.monotonic() < deadline:
             client.poll(min(POLL_S, max(0.0, deadline - time.monotonic())))
             for error, results in self._answers:
                 # Skip late answers to earlier commits that missed their deadline.
-                if {(each.topic, each.partition, each.offset) for each in results} == wanted:
+                if {(result.topic, result.partition, result.offset) for result in results} == wanted:
                     self._answers.clear()
                     if error is not None:
                         raise KafkaException(error)

@@ -96,7 +96,7 @@ class TopicAdmin(ClusterAdmin):
             name: FoundTopic(
                 topic_id=id_of(topic),
                 partitions=len(topic.partitions),
-                replication_factor=min((len(each.replicas) for each in topic.partitions), default=0),
+                replication_factor=min((len(partition.replicas) for partition in topic.partitions), default=0),
                 config=configs[name],
             )
             for name, topic in described.items()

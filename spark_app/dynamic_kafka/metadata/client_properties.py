@@ -268,10 +268,12 @@ PREFIX_REASONS: Mapping[str, str] = {
 }
 """The reasons for every name that begins so, known or not."""
 
-BY_NAME: Mapping[str, ClientProperty] = {name: each for each in PROPERTIES for name in (each.name, *each.second_names)}
+BY_NAME: Mapping[str, ClientProperty] = {
+    name: known for known in PROPERTIES for name in (known.name, *known.second_names)
+}
 """Every property of the table by librdkafka's names, second names included, or by Java's if it is Java's alone."""
 
 MAIN_NAMES: Mapping[str, str] = {
-    other: each.name for each in PROPERTIES for other in (each.java_name, *each.second_names) if other is not None
+    other: known.name for known in PROPERTIES for other in (known.java_name, *known.second_names) if other is not None
 }
 """Java's names and librdkafka's second names, each with the one name that this source uses."""

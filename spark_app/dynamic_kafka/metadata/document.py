@@ -122,13 +122,13 @@ def _list_form(located: Located, source: str) -> MetadataDocument:
     except ValidationError as error:
         # The models have the list as the field `streams`, the file does not.
         found = [Problem(p.path[1:], p.text, p.line) for p in explain(error, ListDocument)]
-        found = [p for p in found if not any(p.path[: len(each.path)] == each.path for each in misplaced)]
+        found = [p for p in found if not any(p.path[: len(other.path)] == other.path for other in misplaced)]
         raise located.report([*problems, *found], source) from None
     if problems:
         raise located.report(problems, source)
     streams = {
         stream.stream_id: KafkaStream(
-            stream.stream_id, {each.cluster_id: each.metadata() for each in stream.cluster_metadata_list}
+            stream.stream_id, {cluster.cluster_id: cluster.metadata() for cluster in stream.cluster_metadata_list}
         )
         for stream in document.streams
     }

@@ -101,7 +101,7 @@ class Lookup:
 
         Without an answer of the service a cluster counts as active.
         """
-        return frozenset(each for each in asked if each not in named or not self._is_active(each))
+        return frozenset(cluster for cluster in asked if cluster not in named or not self._is_active(cluster))
 
     def _is_active(self, cluster: str) -> bool:
         try:

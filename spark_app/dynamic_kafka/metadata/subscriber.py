@@ -57,7 +57,7 @@ class StreamIdsSubscriber(KafkaStreamSubscriber):
         raise MetadataInvalidError("; ".join(problems), tuple(problems))
 
     def missing(self, stream_ids: Collection[str]) -> list[str]:
-        return [each for each in self._ids if each not in stream_ids]
+        return [stream_id for stream_id in self._ids if stream_id not in stream_ids]
 
 
 class StreamPatternSubscriber(KafkaStreamSubscriber):
@@ -76,7 +76,9 @@ class StreamPatternSubscriber(KafkaStreamSubscriber):
         """Warn of a pattern that matches no whole id but parts of ids, as a pattern for Flink may."""
         if found:
             return
-        part = sorted(each.stream_id for each in service.get_all_streams() if self._pattern.search(each.stream_id))
+        part = sorted(
+            stream.stream_id for stream in service.get_all_streams() if self._pattern.search(stream.stream_id)
+        )
         if part:
             _log.warning(
                 "the pattern %r matches no whole name, so nothing is read; it matches a part of %s: write .*(%s).* to"

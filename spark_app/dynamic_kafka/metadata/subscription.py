@@ -126,7 +126,7 @@ def unite(streams: Iterable[KafkaStream]) -> Subscription:
         if by_id.setdefault(stream.stream_id, stream) != stream:
             problems.append(f"the stream id {stream.stream_id!r} names two different streams; merge or rename one")
     clusters, conflicts = _joined_clusters(by_id)
-    problems += dict.fromkeys(each.message for each in conflicts)
+    problems += dict.fromkeys(conflict.message for conflict in conflicts)
     if problems:
         raise MetadataConflictError("; ".join(problems), tuple(problems))
     return Subscription(clusters, tuple(sorted(by_id)))
@@ -134,7 +134,7 @@ def unite(streams: Iterable[KafkaStream]) -> Subscription:
 
 def find_conflicts(streams: Iterable[KafkaStream]) -> list[Conflict]:
     """Return the conflicts for which `unite` would refuse these streams; each stream has an id of its own."""
-    return _joined_clusters({each.stream_id: each for each in streams})[1]
+    return _joined_clusters({stream.stream_id: stream for stream in streams})[1]
 
 
 def _joined_clusters(streams: Mapping[str, KafkaStream]) -> tuple[dict[str, SubscribedCluster], list[Conflict]]:
@@ -228,7 +228,7 @@ class _Union:
 
     def cluster(self, entries: Sequence[ClusterMetadata]) -> SubscribedCluster:
         """Return the union of all these entries, with the topics of the last one first."""
-        order = dict.fromkeys(topic for each in reversed(entries) for topic in each.topics)
+        order = dict.fromkeys(topic for entry in reversed(entries) for topic in entry.topics)
         return SubscribedCluster(
             topics={topic: self.topics[topic] for topic in order},
             properties=self.properties,
@@ -296,7 +296,7 @@ def _rivals(some: Sequence[Entry], others: Sequence[Entry]) -> list[tuple[Entry,
     """Return each entry of both lists with an entry of the other list, of another stream if that is possible."""
 
     def rival(entry: Entry, candidates: Sequence[Entry]) -> Entry:
-        return next((each for each in candidates if each.stream != entry.stream), candidates[0])
+        return next((candidate for candidate in candidates if candidate.stream != entry.stream), candidates[0])
 
     return [*((one, rival(one, others)) for one in some), *((rival(other, some), other) for other in others)]
 

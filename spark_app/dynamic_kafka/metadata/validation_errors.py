@@ -36,19 +36,19 @@ def explain(error: ValidationError, model: type[BaseModel], *, at: Path = ()) ->
     """
     problems: list[Problem] = []
     misspelt: set[Path] = set()
-    for each in error.errors(include_url=False):
-        loc = _as_written(each["loc"], model)
-        cause = each.get("ctx", {}).get("error")
+    for finding in error.errors(include_url=False):
+        loc = _as_written(finding["loc"], model)
+        cause = finding.get("ctx", {}).get("error")
         if isinstance(cause, Findings):
             problems += [Problem((*at, *loc, *found.path), found.text) for found in cause.problems]
-        elif each["type"] == "extra_forbidden":
+        elif finding["type"] == "extra_forbidden":
             known = _fields_at(model, loc[:-1])
             close = nearest_names(str(loc[-1]), known)
             misspelt.update((*loc[:-1], name) for name in close)
             hint = f"did you mean {close[0]!r}?" if close else f"known here: {', '.join(known)}"
             problems.append(Problem((*at, *loc), f"unknown field; {hint}"))
         else:
-            problems.append(Problem((*at, *loc), _text(each)))
+            problems.append(Problem((*at, *loc), _text(finding)))
     # A misspelt field is not missing as well: one mistake, one problem.
     missing = {(*at, *path) for path in misspelt}
     return [p for p in problems if not (p.path in missing and p.text == _TEXTS["missing"])]
@@ -90,7 +90,9 @@ def _fields_at(model: type[BaseModel], loc: Path) -> list[str]:
         here = _without_validators(here)
         if type(None) in get_args(here):
             members = [_without_validators(member) for member in get_args(here)]
-            here = next((each for each in members if isinstance(each, type) and issubclass(each, BaseModel)), here)
+            here = next(
+                (member for member in members if isinstance(member, type) and issubclass(member, BaseModel)), here
+            )
     if isinstance(here, type) and issubclass(here, BaseModel):
         return [field.alias or name for name, field in here.model_fields.items()]
     return []

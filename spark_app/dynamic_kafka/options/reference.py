@@ -45,7 +45,7 @@ def render_reference() -> str:
         "| Property | Reason, or the alternative |",
         "|---|---|",
     ]
-    lines += [f"| `kafka.{each.name}` | {_cell(each.reason)} |" for each in PROPERTIES if each.set_by == "nobody"]
+    lines += [f"| `kafka.{known.name}` | {_cell(known.reason)} |" for known in PROPERTIES if known.set_by == "nobody"]
     return "\n".join(lines) + "\n"
 
 

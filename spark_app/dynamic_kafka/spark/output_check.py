@@ -72,7 +72,7 @@ def _newest(spark: SparkSession, folder: str) -> int | None:
     jvm: Any = spark._jvm
     place = jvm.org.apache.hadoop.fs.Path(folder)
     files = place.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
-    return newest_of(each.getPath().getName() for each in files.listStatus(place)) if files.exists(place) else None
+    return newest_of(file.getPath().getName() for file in files.listStatus(place)) if files.exists(place) else None
 
 
 def _fail(spark: SparkSession, execution: Any, error: StaleCheckpointError) -> None:

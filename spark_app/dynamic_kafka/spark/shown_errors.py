@@ -47,7 +47,7 @@ def show_causes() -> None:
     if shell is not None and not shell.custom_exceptions:  # the user may have a handler already
         from pyspark.errors.exceptions import captured
 
-        kinds = [each for each in vars(captured).values() if isinstance(each, type) and issubclass(each, Exception)]
+        kinds = [value for value in vars(captured).values() if isinstance(value, type) and issubclass(value, Exception)]
         shell.set_custom_exc(tuple(kinds), _show_in_notebook)
 
 

@@ -101,7 +101,7 @@ class Checkpoint:
             return "is a file"
         inside = self._fs.get_file_info(fs.FileSelector(self._root))
         names = sorted(
-            each.base_name for each in inside if Checkpoint(f"{self.uri}/{each.base_name}").has_folder("offsets")
+            entry.base_name for entry in inside if Checkpoint(f"{self.uri}/{entry.base_name}").has_folder("offsets")
         )
         what = "the checkpoints of several sinks: give one of" if len(names) > 1 else "the checkpoint of a sink: give"
         return f"holds {what} {', '.join(names)} below it" if names else ""
@@ -149,7 +149,7 @@ class Checkpoint:
 
     def _wires(self, batch: int) -> list[dict[str, Any]]:
         found = [our_document(logged.text) for logged in self.offsets(batch) if logged.text is not None]
-        return [each for each in found if each is not None]
+        return [checkpoint for checkpoint in found if checkpoint is not None]
 
     def query_ids(self) -> list[str]:
         """Return the id of each of our sources, from the last planned batch; empty before the first."""

@@ -115,7 +115,7 @@ class StateLocation(StateFolder):
         if not found:
             return []
         undone, newest = self.undone(query), self._newest_record(query)
-        return [each for each in found if each.digest not in undone and newest.accepts(each)]
+        return [amendment for amendment in found if amendment.digest not in undone and newest.accepts(amendment)]
 
     def digests(self, query: str) -> set[str]:
         """Return the digests of all amendments of a query, void ones too."""
@@ -166,7 +166,9 @@ class StateLocation(StateFolder):
             return []
         batch = fingerprint(end)
         seen = self.seen(end.query, batch) if reports is None else reports
-        found = sorted((each for each in seen if each.kind == STOP_RECORD), key=lambda report: report.driver)
+        found = sorted(
+            (seen_report for seen_report in seen if seen_report.kind == STOP_RECORD), key=lambda report: report.driver
+        )
         if not found:
             return []
         newest = self._newest_record(end.query)

@@ -92,7 +92,7 @@ def _topic_changed(
 
 def _to_release(verdict: TopicVerdict, document: Document) -> str:
     """Say how a changed topic that was taken out leaves the document: without a driver, nothing drains."""
-    changed = {Key(each.cluster, each.topic) for each in verdict.changed}
+    changed = {Key(topic.cluster, topic.topic) for topic in verdict.changed}
     found = sorted(changed.intersection(draining_in(document.streams)))
     if not found:
         return ""

@@ -111,7 +111,7 @@ def awaited_report(view: View) -> str:
     A driver that stays silent is taken for one that does not report. Once `Ready` has been True of a running
     application, it does not become Unknown because another driver takes over, unless the one before has failed.
     """
-    ready = next((each for each in view.status.conditions if each.type == "Ready"), None)
+    ready = next((known for known in view.status.conditions if known.type == "Ready"), None)
     if ready is not None and ready.status == "True" and ready.reason in IN_FORCE and not is_new(view):
         return ""
     driver = _running(view)
@@ -136,7 +136,7 @@ def time_to_report(view: View) -> timedelta | None:
     driver = _running(view)
     if driver is None or driver.unreadable:
         return None
-    if any((each.type, each.reason) == ("Reporting", "NoReport") for each in view.status.conditions):
+    if any((known.type, known.reason) == ("Reporting", "NoReport") for known in view.status.conditions):
         return None
     return time_left_to_report(driver, view.timing.confirm_live)
 

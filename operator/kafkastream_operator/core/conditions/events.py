@@ -85,9 +85,11 @@ def _kafka_cluster(view: View, key: Key) -> str:
 
 def unused_releases(releases: Iterable[str], draining: Sequence[DrainingTopic]) -> Events:
     """Return an Event for each release that names nothing that drains, with what can be released."""
-    possible = first_few([f"{each.cluster}/{each.topic}" for each in draining], 20) or "nothing"
+    possible = first_few([f"{topic.cluster}/{topic.topic}" for topic in draining], 20) or "nothing"
     text = "names nothing that drains, and does not count for later drains either"
-    return tuple(("NothingReleased", f"the release {each[:300]} {text}; draining now: {possible}") for each in releases)
+    return tuple(
+        ("NothingReleased", f"the release {release[:300]} {text}; draining now: {possible}") for release in releases
+    )
 
 
 def new_problems(view: View, conditions: Iterable[Condition]) -> Events:
@@ -95,26 +97,26 @@ def new_problems(view: View, conditions: Iterable[Condition]) -> Events:
 
     A problem with another reason is a new one.
     """
-    before, now = ({each.type: each for each in those} for those in (view.status.conditions, conditions))
+    before, now = ({known.type: known for known in those} for those in (view.status.conditions, conditions))
     was_moving, is_moving = ("RolledOut" in those and those["RolledOut"].reason in TRANSIENT for those in (before, now))
     found = _new_failure(view)
-    for each in (each for each in now.values() if each.type not in SUMMARY):
-        old = before.get(each.type)
+    for present in (present for present in now.values() if present.type not in SUMMARY):
+        old = before.get(present.type)
         # The messages of a roll-out or a drain change all the time. A message about streams changes only with them.
-        same = old is not None and old.reason == each.reason
-        if each.type == "StreamsResolved":
-            same = same and old is not None and old.message == each.message
-        if each.reason == "SecretsNotMounted":
+        same = old is not None and old.reason == present.reason
+        if present.type == "StreamsResolved":
+            same = same and old is not None and old.message == present.message
+        if present.reason == "SecretsNotMounted":
             # A restart on its way mounts them. If it fails, the Event of `RolledOut` has the reason.
             same = is_moving or (same and not was_moving)
-        problem = "True" if each.type in PROBLEMS_IF_TRUE else "False"
+        problem = "True" if present.type in PROBLEMS_IF_TRUE else "False"
         if (
-            each.reason not in SILENT
-            and each.status == problem
+            present.reason not in SILENT
+            and present.status == problem
             and not same
-            and (each.type in EVENT_TYPES or each.reason in EVENT_REASONS)
+            and (present.type in EVENT_TYPES or present.reason in EVENT_REASONS)
         ):
-            found.append((each.reason, each.message))
+            found.append((present.reason, present.message))
     if _waits_in_vain(now) and not _waits_in_vain(before):
         found.append(("RolloutWithoutDriver", f"the application has no driver: {now['RolledOut'].message}"))
     return tuple(found)
@@ -122,7 +124,7 @@ def new_problems(view: View, conditions: Iterable[Condition]) -> Events:
 
 def _waits_in_vain(conditions: Mapping[str, Condition]) -> bool:
     """Return whether a roll-out waits for a driver that does not run, although it should."""
-    reasons = {each.type: each.reason for each in conditions.values()}
+    reasons = {condition.type: condition.reason for condition in conditions.values()}
     waits = "RolledOut" in conditions and conditions["RolledOut"].status == "Unknown"
     return waits and reasons.get("Reporting") == "NoDriver" and reasons.get("ApplicationFound") in SHOULD_RUN
 

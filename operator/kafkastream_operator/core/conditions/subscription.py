@@ -48,7 +48,7 @@ MOVING = frozenset({"RollingOut", "Coalescing", "Starting", "Reverted", "Queued"
 """Reasons of `RolledOut` while a revision is on its way."""
 TRANSIENT = frozenset({"NotRunning", "Waiting", "Paused", *MOVING})
 """Reasons of `RolledOut` that pass by themselves, or that a person chose."""
-PASSING = frozenset({("ApplicationFound", "Failing"), *(("RolledOut", each) for each in TRANSIENT)})
+PASSING = frozenset({("ApplicationFound", "Failing"), *(("RolledOut", reason) for reason in TRANSIENT)})
 """Types and reasons of what is wrong for now, and needs nobody yet."""
 ENDED_BY_A_ROLL_OUT = frozenset({("Mounted", "SecretsNotMounted"), ("StreamsResolved", "RenamePending")})
 """Types and reasons of what a roll-out that is under way ends by itself."""
@@ -83,7 +83,7 @@ def subscription_conditions(
         finished(view),
         _with_pause(_drained(view, rendering), "no drain ends", paused),
     ]
-    return with_summary(tuple({each.type: each for each in found}.values()), awaited=awaited_report(view))
+    return with_summary(tuple({known.type: known for known in found}.values()), awaited=awaited_report(view))
 
 
 def _with_pause(found: Condition, effect: str, paused: str) -> Condition:
@@ -102,7 +102,7 @@ def streams_resolved(resolved: Resolved, *, first: bool = False) -> tuple[Condit
     if resolved.problem:
         return (condition("StreamsResolved", False, "InvalidSubscription", resolved.problem),)
     if resolved.held:
-        text = "; ".join(each.message for each in resolved.held)
+        text = "; ".join(refusal.message for refusal in resolved.held)
         text += "; the first document waits until that is corrected" if first else ""
         return (condition("StreamsResolved", False, resolved.held[0].reason, text),)
     if resolved.missing:
@@ -190,8 +190,8 @@ def with_conditions(
     The other conditions are about the spec of before, and keep its generation.
     """
     new = settled(with_summary(found), before.conditions, generation=generation, now=now)
-    types = {each.type for each in new}
-    others = [each for each in before.conditions if each.type not in types]
+    types = {changed.type for changed in new}
+    others = [kept for kept in before.conditions if kept.type not in types]
     conditions = tuple(sorted((*others, *new), key=lambda each: each.type))
     return before.model_copy(update={"observed_generation": generation, "conditions": conditions})
 
@@ -202,18 +202,18 @@ def with_summary(found: tuple[Condition, ...], *, awaited: str = "") -> tuple[Co
     Args:
         awaited: the report that has to come before the document counts as in force; "" if none has to.
     """
-    by_type = {each.type: each for each in found}
+    by_type = {known.type: known for known in found}
     bad = [
-        each
-        for each in found
-        if (each.status == "False" and each.type in ("StreamsResolved", "RolledOut", "Mounted"))
-        or (each.type == "TopicsReady" and each.reason != "InternalTopicLost")
-        or (each.type == "ApplicationFound" and each.reason in (*FAILED, TOPIC_CHANGED))
+        known
+        for known in found
+        if (known.status == "False" and known.type in ("StreamsResolved", "RolledOut", "Mounted"))
+        or (known.type == "TopicsReady" and known.reason != "InternalTopicLost")
+        or (known.type == "ApplicationFound" and known.reason in (*FAILED, TOPIC_CHANGED))
     ]
     rolled_out = by_type.get("RolledOut")
     under_way = rolled_out is not None and rolled_out.reason in MOVING
     passing = PASSING | ENDED_BY_A_ROLL_OUT if under_way else PASSING
-    stuck = [each for each in bad if (each.type, each.reason) not in passing]
+    stuck = [failed for failed in bad if (failed.type, failed.reason) not in passing]
     moving = under_way and not stuck  # GitOps tools take a stalled object for failed, or for moving, as they please
     first = next(iter(stuck or bad), None)
     return (
@@ -226,7 +226,7 @@ def with_summary(found: tuple[Condition, ...], *, awaited: str = "") -> tuple[Co
 
 def _ready(found: Mapping[str, Condition], awaited: str) -> Condition:
     """Say that nothing is wrong: an application may be stopped on purpose, is not there yet, or is about to start."""
-    rolled_out, application, end = (found.get(each) for each in ("RolledOut", "ApplicationFound", "Finished"))
+    rolled_out, application, end = (found.get(kind) for kind in ("RolledOut", "ApplicationFound", "Finished"))
     if application is not None and application.reason in IDLE and end is not None and end.status == "True":
         return condition("Ready", True, end.reason, end.message)
     if rolled_out is not None and rolled_out.status == "Unknown":
@@ -246,21 +246,21 @@ def _ready(found: Mapping[str, Condition], awaited: str) -> Condition:
 def next_deadline(view: View) -> datetime | None:
     """Return when a condition may change by the passing of time alone."""
     waits = (timedelta(seconds=FRESH_S) if view.status.draining else None, time_to_report(view))
-    moments = (*(view.now + each for each in waits if each is not None), row_ends_at(view))
-    return min((each for each in moments if each is not None), default=None)
+    moments = (*(view.now + wait for wait in waits if wait is not None), row_ends_at(view))
+    return min((moment for moment in moments if moment is not None), default=None)
 
 
 def _drained(view: View, rendering: Rendering | None) -> Condition:
     waiting = rendering.draining if rendering is not None else view.status.draining
     if not waiting:
         return condition("Drained", True, "NothingDrains")
-    late = [each for each in waiting if _is_late(each.since, each.timeout, view.now)]
-    topics = (f"{each.cluster}/{each.topic}: {each.message or 'waits'}" for each in waiting)
+    late = [topic for topic in waiting if _is_late(topic.since, topic.timeout, view.now)]
+    topics = (f"{topic.cluster}/{topic.topic}: {topic.message or 'waits'}" for topic in waiting)
     text = first_few(topics, 20, separator="; ")
-    for each in waiting:
-        if spent := spent_release_of(Key(each.cluster, each.topic), view.released, view.status.released):
+    for topic in waiting:
+        if spent := spent_release_of(Key(topic.cluster, topic.topic), view.released, view.status.released):
             text += f". The release {spent} is from before this drain and does not count: to release the topic again,"
-            text += f" write {each.cluster}/{each.topic}@2"
+            text += f" write {topic.cluster}/{topic.topic}@2"
             break
     if late:
         text += (

@@ -108,7 +108,7 @@ def restart_of(
     rollout = status.rollout
     if rollout is None or rollout.method != "Restart":
         return None
-    reasons = {each.type: each.reason for each in status.conditions}
+    reasons = {condition.type: condition.reason for condition in status.conditions}
     pending, reason = rollout.phase == "Pending", reasons.get("RolledOut", "")
     confirmed, reports = rollout.phase == "Confirmed", reasons.get("Reporting") != "AwaitsReport"
     # A spec that cannot be read keeps its old roll-out, which goes no further.
@@ -118,7 +118,7 @@ def restart_of(
     return Restart(
         namespace,
         name,
-        frozenset(StreamKey(namespace, each) for each in streams),
+        frozenset(StreamKey(namespace, stream) for stream in streams),
         rollout.token,
         parse(rollout.at),
         waiting=waiting,
@@ -147,9 +147,9 @@ def turns(restarts: Iterable[Restart], rules: Rules, limit: int) -> list[Turn]:
         for key in (None, *restart.streams):
             used[key].append(restart)
 
-    for each in sorted((each for each in known if each.in_flight), key=lambda each: each.order):
-        take_place(each)
-    order = sorted((each for each in known if each.waiting), key=lambda each: each.order)
+    for turn in sorted((turn for turn in known if turn.in_flight), key=lambda each: each.order):
+        take_place(turn)
+    order = sorted((turn for turn in known if turn.waiting), key=lambda each: each.order)
     found = []
     for place, each in enumerate(order, 1):
         own = int(each.in_flight)  # its last patch for an earlier revision still has its effect
@@ -177,13 +177,13 @@ def _rule(rules: Rules, key: StreamKey) -> RolloutRules:
 def _pauses(restarts: Iterable[Restart], rules: Rules) -> Mapping[StreamKey, tuple[StreamKey, Restart]]:
     """Return {stream whose last finished restart has failed: the stream and that restart}."""
     last: dict[StreamKey, tuple[datetime, Restart]] = {}
-    for each in restarts:
-        ended = each.failed_at or each.confirmed_at
+    for restart in restarts:
+        ended = restart.failed_at or restart.confirmed_at
         if ended is None:
             continue
-        for key in each.streams:
+        for key in restart.streams:
             if key not in last or last[key][0] < ended:
-                last[key] = ended, each
+                last[key] = ended, restart
     return {
         key: (key, each)
         for key, (_, each) in last.items()
@@ -193,7 +193,7 @@ def _pauses(restarts: Iterable[Restart], rules: Rules) -> Mapping[StreamKey, tup
 
 def _full(allows: str, others: Collection[Restart], waiting: Restart) -> str:
     """Say that no further restart may begin. Subscriptions of other namespaces are counted, not named."""
-    names = [each.name for each in others if each.namespace == waiting.namespace]
+    names = [other.name for other in others if other.namespace == waiting.namespace]
     elsewhere = f"{len(others) - len(names)} in other namespaces" if len(names) < len(others) else ""
     return (
         f"as many restarts are in flight or about to begin as {allows}:"

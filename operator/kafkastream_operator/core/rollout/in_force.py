@@ -44,7 +44,7 @@ def is_in_force(
     token_counts = submitted_since or not restarting
     report = own_report(driver, wanted.subscription) if report_counts else None
     shown = [Revision.parse(driver.token) if token_counts else None, report.applied if report is not None else None]
-    return any(each is not None and each.is_at_least(wanted.revision) for each in shown)
+    return any(revision is not None and revision.is_at_least(wanted.revision) for revision in shown)
 
 
 def _is_submitted_since(before: Rollout, application: Application | None) -> bool:

@@ -73,7 +73,7 @@ def parse_config(text: str, *, source: str) -> AppConfig:
 def _is_metadata(value: Any) -> bool:
     """Return whether this is a metadata document, the other file that users write."""
     if isinstance(value, list):
-        return any(isinstance(each, dict) and "streamId" in each for each in value)
+        return any(isinstance(part, dict) and "streamId" in part for part in value)
     return isinstance(value, dict) and "sinks" not in value and ("contract" in value or "revision" in value)
 
 

@@ -130,7 +130,7 @@ def never_reached_causes(planners: Iterable[Mapping[str, str]]) -> tuple[tuple[s
     Args:
         planners: {cluster: cause} of each query (`SinkStatus.never_reached`).
     """
-    found = {cluster: _cut(why) for each in planners for cluster, why in each.items()}
+    found = {cluster: _cut(why) for planner in planners for cluster, why in planner.items()}
     return tuple(sorted(found.items())[:MAX_NEVER_REACHED])
 
 

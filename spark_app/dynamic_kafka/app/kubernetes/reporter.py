@@ -136,7 +136,7 @@ class Reporter:
             return False
 
     def _has_ended(self) -> bool:
-        return all(each.has_ended_for_good for each in self._board.sinks().values())
+        return all(sink.has_ended_for_good for sink in self._board.sinks().values())
 
     def step(self) -> bool:
         """Report if a report is due, and return whether none has failed."""
@@ -145,24 +145,24 @@ class Reporter:
         if own is None or own.rendering is None or not own.token:
             return True
         self._prober.start()
-        sinks = [each for each in self._board.sinks().values() if each.state != "finished"]
-        planners = [summary for each in sinks for summary in each.summaries]
+        sinks = [sink for sink in self._board.sinks().values() if sink.state != "finished"]
+        planners = [summary for sink in sinks for summary in sink.summaries]
         now = self._clock()
         state = DriverState(
             applied=self._applied.update(own, planners),
             rejected=rejection((discovered.rejected, discovered.rejected_token), planners),
             subscription=own.rendering.subscription,
             draining=tuple(self._drains.topics()),
-            never_reached=never_reached_causes(each.never_reached for each in sinks),
-            unanswered=tuple(sorted({name for each in sinks for name in each.unanswered})[:MAX_NEVER_REACHED]),
+            never_reached=never_reached_causes(sink.never_reached for sink in sinks),
+            unanswered=tuple(sorted({name for sink in sinks for name in sink.unanswered})[:MAX_NEVER_REACHED]),
             finished=self._has_ended(),
-            open_splits=tuple(sorted({split for each in sinks for split in each.open_splits})[:MAX_OPEN_SPLITS]),
+            open_splits=tuple(sorted({split for sink in sinks for split in sink.open_splits})[:MAX_OPEN_SPLITS]),
             lost_topics=tuple(sorted(name for name, lost in self._lost_topics().items() if lost)[:MAX_NEVER_REACHED]),
             homes=self._homes,
         )
         if not self._schedule.is_due(state, now):
             return True
-        done = self._report(state, never_reached_by_all([each.never_reached for each in sinks]))
+        done = self._report(state, never_reached_by_all([sink.never_reached for sink in sinks]))
         self._schedule.record_attempt(state, now, succeeded=done)
         return done
 

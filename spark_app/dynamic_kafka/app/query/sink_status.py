@@ -71,13 +71,13 @@ class SinkStatus:
     @property
     def finished_splits(self) -> frozenset[Split]:
         """The active splits that no source reads any more: they have reached a stopping offset or a stop record."""
-        active = {split for each in self.documents for split in each.splits()}
-        return frozenset(active.difference(*(each.open_splits() for each in self.documents)))
+        active = {split for document in self.documents for split in document.splits()}
+        return frozenset(active.difference(*(document.open_splits() for document in self.documents)))
 
     @property
     def has_ended_for_good(self) -> bool:
         """Whether the query has ended with everything read, and a further start of it reads nothing."""
-        return self.state == "finished" and all(each.finished for each in self.documents)
+        return self.state == "finished" and all(document.finished for document in self.documents)
 
     @property
     def open_splits(self) -> frozenset[str]:
@@ -132,7 +132,7 @@ class StatusBoard:
             now: seconds of the monotonic clock.
         """
         document, *others = documents
-        advanced = dict.fromkeys((split for each in documents for split in each.splits()), now)
+        advanced = dict.fromkeys((split for document in documents for split in document.splits()), now)
         return self.update(name, document=document, others=tuple(others), advanced_at=advanced)
 
     def idle(self, name: str, event: Mapping[str, Any]) -> None:
@@ -162,7 +162,7 @@ class StatusBoard:
         if not sources:
             return None
         before = self.sinks()[name]
-        documents = document, *others = [decode(each["endOffset"]) for each in sources]
+        documents = document, *others = [decode(source["endOffset"]) for source in sources]
         seen = {shown.query: shown.number for shown in before.documents}
         is_late = any(reached.number < seen.get(reached.query, 0) for reached in documents)
         newest = before.documents if is_late else documents

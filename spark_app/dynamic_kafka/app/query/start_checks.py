@@ -28,7 +28,9 @@ def check_start(config: AppConfig, discovery: MetadataDiscovery) -> None:
         TopicIntegrityError: an earlier run found a topic deleted or re-created, and nobody has accepted that.
     """
     checkpoints = {sink.name: Checkpoint(config.checkpoint_of(sink)) for sink in config.sinks}
-    if discovery.deferred_refusal is not None and all(each.planned is None for each in checkpoints.values()):
+    if discovery.deferred_refusal is not None and all(
+        checkpoint.planned is None for checkpoint in checkpoints.values()
+    ):
         raise discovery.deferred_refusal
     for sink in config.sinks:
         options, checkpoint = config.parsed_options(sink), checkpoints[sink.name]

@@ -77,13 +77,13 @@ class Supervisor:
         code = ExitCode.DONE
         self._spark.streams.addListener(make_listener(self._queries.keys(), self._on_progress))
         try:
-            for each in self._queries.values():
+            for query in self._queries.values():
                 if self._stop.asked:  # for example during Spark's start, which takes long
                     break
-                each.commit_reached()
-                each.show_reached(self._board)
-                self._start(each)
-            while not self._stop.wait(POLL_S) and not all(each.finished for each in self._queries.values()):
+                query.commit_reached()
+                query.show_reached(self._board)
+                self._start(query)
+            while not self._stop.wait(POLL_S) and not all(query.finished for query in self._queries.values()):
                 self._check_queries()
         except _EndedError as ended:
             code, self.reason = ended.code, ended.reason
@@ -121,22 +121,22 @@ class Supervisor:
         now = time.monotonic()
         recommit = now >= self._recommit_at
         self._recommit_at = now + RECOMMIT_S if recommit else self._recommit_at
-        for each in self._queries.values():
-            if each.finished:
+        for query in self._queries.values():
+            if query.finished:
                 continue
             if recommit:
-                self._commit(each, self._board.sinks()[each.sink.name])
-            if each.failure is not None:
-                raise each.failure
-            if each.restart_at is not None:
-                if now >= each.restart_at:
-                    self._start(each)
-            elif each.query is not None and not each.query.isActive:
-                self._handle_end(each, each.query)
+                self._commit(query, self._board.sinks()[query.sink.name])
+            if query.failure is not None:
+                raise query.failure
+            if query.restart_at is not None:
+                if now >= query.restart_at:
+                    self._start(query)
+            elif query.query is not None and not query.query.isActive:
+                self._handle_end(query, query.query)
             else:
                 if recommit:
-                    self._read_idle_progress(each)
-                each.stop_when_over(self._board.sinks()[each.sink.name].document)
+                    self._read_idle_progress(query)
+                query.stop_when_over(self._board.sinks()[query.sink.name].document)
 
     def _read_idle_progress(self, each: SinkQuery) -> None:
         """Show the planner's report while there is no batch: stalled clusters and rejected metadata."""
@@ -217,25 +217,25 @@ class Supervisor:
         stopped = self._stop_queries(deadline)
         failed = ErrorCode.find(self.reason or "")
         unreachable = [failed.cluster] if failed is not None else []
-        for each in self._queries.values():
-            each.commit_reached()
+        for query in self._queries.values():
+            query.commit_reached()
             left = max(0.5, deadline - time.monotonic())
-            if each.committer is not None and not each.committer.flush(left, unreachable=unreachable):
+            if query.committer is not None and not query.committer.flush(left, unreachable=unreachable):
                 log.warning(
                     "sink %s: not all offsets were committed to the consumer group within gracePeriod; reading is not"
                     " affected",
-                    each.sink.name,
+                    query.sink.name,
                 )
         changelog = self._internal.changelog if self._internal is not None else None
         if changelog is not None and not changelog.flush(max(0.5, deadline - time.monotonic())):
             log.warning("the last offset documents were not written to the changelog; the next start writes them")
-        for each in self._queries.values():
-            if each.committer is not None:
-                each.committer.close()
-            if each.failure is not None and code == ExitCode.DONE:
-                code, self.reason = code_of(each.failure), describe_error(each.failure)
-                fields = {"event": "failed", "sink": each.sink.name, "reason": self.reason}
-                log.error("sink %s: its commits to the consumer group are refused", each.sink.name, extra=fields)
+        for query in self._queries.values():
+            if query.committer is not None:
+                query.committer.close()
+            if query.failure is not None and code == ExitCode.DONE:
+                code, self.reason = code_of(query.failure), describe_error(query.failure)
+                fields = {"event": "failed", "sink": query.sink.name, "reason": self.reason}
+                log.error("sink %s: its commits to the consumer group are refused", query.sink.name, extra=fields)
         if not stopped and code == ExitCode.DONE:
             code = ExitCode.GRACE_EXCEEDED
             self.reason = "not all queries stopped within gracePeriod; the next start repeats their batches"
@@ -245,9 +245,9 @@ class Supervisor:
     def _let_batches_finish(self, until: float) -> None:
         """Wait until each running batch has finished. A batch that follows at once is cut off at its beginning."""
         busy = {}
-        for each in self._queries.values():
-            if each.query is not None and not each.finished and each.query.isActive:
-                busy[each.sink.name] = (each.query, self._board.sinks()[each.sink.name].batch)
+        for running in self._queries.values():
+            if running.query is not None and not running.finished and running.query.isActive:
+                busy[running.sink.name] = (running.query, self._board.sinks()[running.sink.name].batch)
         while busy and time.monotonic() < until:
             for name, (query, batch) in list(busy.items()):
                 idle = not query.isActive or not query.status["isTriggerActive"]
@@ -257,17 +257,17 @@ class Supervisor:
 
     def _stop_queries(self, deadline: float) -> bool:
         threads = [
-            threading.Thread(target=stop_quietly, args=(each.query,), daemon=True)
-            for each in self._queries.values()
-            if each.query is not None and not each.finished
+            threading.Thread(target=stop_quietly, args=(query.query,), daemon=True)
+            for query in self._queries.values()
+            if query.query is not None and not query.finished
         ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(max(0.1, deadline - time.monotonic()))
-        for each in self._queries.values():
-            if self._board.sinks()[each.sink.name].state in ("running", "starting"):
-                self._board.update(each.sink.name, state="stopped")
+        for query in self._queries.values():
+            if self._board.sinks()[query.sink.name].state in ("running", "starting"):
+                self._board.update(query.sink.name, state="stopped")
         return not any(thread.is_alive() for thread in threads)
 
 

@@ -109,11 +109,11 @@ class DrainTracker:
             never_reached: the clusters that all sinks report as never reached.
         """
         topics = sorted(self._topics.items(), key=lambda item: item[0])
-        reading = [each for each in documents if each is None or not each.finished]
+        reading = [document for document in documents if document is None or not document.finished]
         if documents and not reading:
             ids = {key: unmoved.ends.kafka_id for key, unmoved in topics if unmoved is not None}
             return [TopicDrain(*key, None, 0.0, False, ids.get(key), finished=True) for key, _ in topics]
-        unread = {cluster for cluster in never_reached if all(_is_unread(each, cluster) for each in reading)}
+        unread = {cluster for cluster in never_reached if all(_is_unread(sink, cluster) for sink in reading)}
         return [
             TopicDrain(*key, None, 0.0, False, never_reached=True)
             if unmoved is None and key[0] in unread
@@ -174,12 +174,16 @@ def _drain(
         return TopicDrain(cluster, topic, 0, unmoved.listed_s - unmoved.since_s, False, ends.kafka_id)
     open_transaction = any(high > ends.latest.get(partition, high) for partition, high in ends.high.items())
     reached = [_reached(cluster, topic, ends, document) for document in documents]
-    lags = [_behind(ends.latest, each) for each in reached if each is not None]
+    lags = [_behind(ends.latest, progress) for progress in reached if progress is not None]
     lag = max(lags, default=None) if len(lags) == len(reached) else None
     # A committed offset behind the listed end: the topic was written to since then, or its log was truncated.
-    moved = any(each.next[p] > end for each in reached if each is not None for p, end in ends.latest.items())
+    moved = any(
+        progress.next[p] > end for progress in reached if progress is not None for p, end in ends.latest.items()
+    )
     quiet_s = 0.0 if moved else max(0.0, unmoved.listed_s - unmoved.since_s)
-    finished = bool(reached) and all(each is not None and all(map(each.finished, each.next)) for each in reached)
+    finished = bool(reached) and all(
+        progress is not None and all(map(progress.finished, progress.next)) for progress in reached
+    )
     return TopicDrain(cluster, topic, lag, quiet_s, open_transaction, ends.kafka_id, finished=finished)
 
 

@@ -187,7 +187,7 @@ class AppCollector(Collector):
         discovery = self._discovery()
         families.add("metadata_failures", (), discovery.consecutive_failures)
         refused = discovery.rejected is not None or any(
-            each.get("rejected") for status in sinks for each in status.summaries
+            summary.get("rejected") for status in sinks for summary in status.summaries
         )
         families.add("metadata_rejected", (), refused)
         yield from families.families.values()
@@ -239,11 +239,11 @@ def _clusters(
         families.add("cluster_offsets_read", labels, sum(status.records.get(split, 0) for split in own))
         reported = [reads[split] for split in own if split in reads]
         if reported:
-            families.add("cluster_records_read", labels, sum(each.records for each in reported))
-            families.add("cluster_bytes_read", labels, sum(each.size for each in reported))
-            behind = [each.event_lag_s for each in reported if each.event_lag_s is not None]
+            families.add("cluster_records_read", labels, sum(split_reads.records for split_reads in reported))
+            families.add("cluster_bytes_read", labels, sum(split_reads.size for split_reads in reported))
+            behind = [split_reads.event_lag_s for split_reads in reported if split_reads.event_lag_s is not None]
             families.add("cluster_event_time_lag_seconds", labels, max(behind, default=None))
-        advanced_at = max((status.advanced_at.get(each, now) for each in own), default=now)
+        advanced_at = max((status.advanced_at.get(split, now) for split in own), default=now)
         families.add("cluster_idle_seconds", labels, now - advanced_at)
         if cluster in status.commits:
             families.add("cluster_commits_succeeded", labels, status.commits[cluster].succeeded)

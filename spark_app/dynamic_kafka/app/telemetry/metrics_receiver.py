@@ -134,8 +134,8 @@ class ReadReportServer:
         if self._server is not None:
             self._server.close()
         connections = asyncio.all_tasks() - {asyncio.current_task()}
-        for each in connections:
-            each.cancel()
+        for connection in connections:
+            connection.cancel()
         await asyncio.gather(*connections, return_exceptions=True)
 
     async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -231,7 +231,7 @@ def _losses(texts: Iterable[str], seen: Preview | None, document: OffsetDocument
                 raise OptionError("--data-loss without a value needs app.yaml, to ask the brokers")
             found += [_loss(loss.split, seen, document) for loss in seen.refused]
             continue
-        split = next((each for each in document.splits() if f"{each[0]}/{each[1]}/{each[2]}" == text), None)
+        split = next((split for split in document.splits() if f"{split[0]}/{split[1]}/{split[2]}" == text), None)
         if split is None:
             raise OptionError(f"--data-loss {text!r}: the checkpoint has no such split; write CLUSTER/TOPIC/PARTITION")
         found.append(_loss(split, seen, document))
@@ -241,7 +241,7 @@ def _losses(texts: Iterable[str], seen: Preview | None, document: OffsetDocument
 def _loss(split: Split, seen: Preview | None, document: OffsetDocument) -> Acceptance:
     base = seen.opened if seen and seen.opened and seen.opened.next_of(split) is not None else document
     following, epoch = base.next_of(split), base.epoch_of(split)
-    loss = next((each for each in seen.losses if each.split == split), None) if seen else None
+    loss = next((loss for loss in seen.losses if loss.split == split), None) if seen else None
     if seen is not None and seen.opened is None:
         raise OptionError(f"--data-loss {split}: no plan can be made; run `plan` and solve that first")
     if seen is not None and loss is None:

@@ -191,12 +191,19 @@ def _gap_text(imported: Imported) -> str:
 
 
 def _kafka_source(logged: tuple[Logged, ...], source: str | None, uri: str) -> tuple[str, Offsets]:
-    found = {each.name: offsets for each in logged if (offsets := _spark_offsets(each.text)) is not None}
+    found = {
+        logged_source.name: offsets
+        for logged_source in logged
+        if (offsets := _spark_offsets(logged_source.text)) is not None
+    }
     if source is not None:
         found = {name: offsets for name, offsets in found.items() if name == source}
     if len(found) == 1:
         return next(iter(found.items()))
-    if any(each.text is not None and our_document(each.text) is not None for each in logged) and not found:
+    if (
+        any(logged_source.text is not None and our_document(logged_source.text) is not None for logged_source in logged)
+        and not found
+    ):
         raise OffsetDocumentError(f"{uri} is already a checkpoint of dynamic-kafka: continue with it")
     if not found:
         wanted = f"source {source}" if source is not None else "no source"

@@ -73,22 +73,22 @@ def run(arguments: argparse.Namespace) -> int:
         raise OptionError("give an app.yaml, or the SparkApplication's name with --name")
     name = arguments.name if arguments.name is not None else config.name if config is not None else ""
     account = arguments.service_account or _ACCOUNTS[arguments.operator]
-    secrets = sorted({*arguments.secret, *(each for path in arguments.stream for each in _secrets_of(path))})
+    secrets = sorted({*arguments.secret, *(secret for path in arguments.stream for secret in _secrets_of(path))})
     for what, text in (
         ("--name", name),
         ("--namespace", arguments.namespace),
         ("--service-account", account),
         ("--config-map", arguments.config_map or name),
-        *(("--secret", each) for each in secrets),
+        *(("--secret", secret) for secret in secrets),
     ):
         if len(text) > NAME_CHARACTERS or not _NAME.match(text):
             raise OptionError(
                 f"{text!r} is not a valid name in Kubernetes (a-z, 0-9, `-` and `.`): give the right name with {what}"
             )
-    for each in secrets:
-        if len(each) > SECRET_CHARACTERS or "." in each:
+    for secret in secrets:
+        if len(secret) > SECRET_CHARACTERS or "." in secret:
             raise OptionError(
-                f"the Secret {each!r} cannot be mounted: Spark names the volume after it, and a volume's name has no"
+                f"the Secret {secret!r} cannot be mounted: Spark names the volume after it, and a volume's name has no"
                 f" `.` and at most {SECRET_CHARACTERS} characters. Use a Secret with such a name"
             )
     if arguments.init:
@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
         config_map = arguments.config_map or f"{name}-config"
         print(init_job(config, JobNames(name, arguments.namespace, arguments.image, config_map, secrets)).strip("\n"))
         return ExitCode.DONE
-    ends = config is not None and all(_ends_for_good(config.parsed_options(each)) for each in config.sinks)
+    ends = config is not None and all(_ends_for_good(config.parsed_options(sink)) for sink in config.sinks)
     if ends:
         print(_NOTE, file=sys.stderr)
     parts = list(_parts(arguments.operator, name, arguments.namespace, account, secrets, ends=ends))
@@ -117,7 +117,9 @@ def _secrets_of(path: str) -> Iterator[str]:
     try:
         with open(path, encoding="utf-8") as file:
             found = list(yaml.safe_load_all(file))
-        streams = [each for each in found if isinstance(each, dict) and each.get("kind") == "KafkaStream"]
+        streams = [
+            document for document in found if isinstance(document, dict) and document.get("kind") == "KafkaStream"
+        ]
         if not streams:
             raise OptionError(
                 f"{path} has no KafkaStream: give --stream the file that you apply. A document in the list form has"

@@ -248,7 +248,7 @@ class _PreviewRun:
         replays = self.enumerator.replays
         pending = replays.amendments.remaining(saved.ranges(), saved.key)
         # Refused clusters have no answers any more, but must not be judged as silent.
-        refused = {each.cluster for each in self.refusals if each.cluster}
+        refused = {refusal.cluster for refusal in self.refusals if refusal.cluster}
         judged = [part for part in pending if self.current_ids.get(part.split.cluster) not in refused]
         left_out = None
         try:

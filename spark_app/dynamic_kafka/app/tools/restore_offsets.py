@@ -246,12 +246,12 @@ class _Gathered:
         """Return the newest record of this query. An earlier query of the same sink has records of its own."""
         every = list(records)
         own = [
-            each
-            for each in every
-            if (each.application, each.sink, each.source) == (self.config.name, self.sink.name, self.source)
+            document
+            for document in every
+            if (document.application, document.sink, document.source) == (self.config.name, self.sink.name, self.source)
         ]
         if not own:
-            there = sorted({f"{each.application}/{each.sink}" for each in every})
+            there = sorted({f"{document.application}/{document.sink}" for document in every})
             raise OptionError(
                 f"the changelog {topic!r} has no record of application {self.config.name!r}, sink {self.sink.name!r},"
                 f" source {self.source}; it has records of: {first_few(there) or 'none'}"

@@ -102,7 +102,7 @@ class RestoredOffsets:
 
     def offsets(self) -> dict[Split, int]:
         """Return the start of each split with a saved offset."""
-        return {each.split: each.start for each in self.splits if each.start is not None}
+        return {split.split: split.start for split in self.splits if split.start is not None}
 
 
 def restore(
@@ -146,7 +146,7 @@ def restore(
                 f" {latest}: its log was cut off. To start this topic anew: --leave-out {split.cluster}/{split.topic}"
             )
         first = max(start, earliest)
-        known = [each[split] for each in delivered if split in each]
+        known = [offsets[split] for offsets in delivered if split in offsets]
         splits.append(
             RestoredSplit(
                 split,
@@ -159,10 +159,10 @@ def restore(
             )
         )
     topic_ids = {
-        each.split[:2]: found
-        for each in splits
-        if each.start is not None
-        and (found := answers[each.split.cluster].topics[each.split.topic].topic_id) is not None
+        split.split[:2]: found
+        for split in splits
+        if split.start is not None
+        and (found := answers[split.split.cluster].topics[split.split.topic].topic_id) is not None
     }
     unchecked = tuple(_unchecked(saved, splits))
     return RestoredOffsets(tuple(splits), dict(sorted(kept.items())), unchecked, topic_ids)
@@ -220,7 +220,7 @@ def _check_stop_records(saved: SavedOffsets, present: Collection[Split], stops: 
 
 
 def _unchecked(saved: SavedOffsets, splits: Collection[RestoredSplit]) -> Iterator[str]:
-    restored = [each.split for each in splits if each.start is not None and each.split not in saved.proven]
+    restored = [split.split for split in splits if split.start is not None and split.split not in saved.proven]
     for cluster in sorted({split.cluster for split in restored}):
         if cluster not in saved.kafka_ids:
             yield cluster

@@ -28,8 +28,8 @@ def restored_text(
         group: a sentence about the consumer group, if the query has one.
     """
     rows = [
-        (*each.split, "first record" if each.start is None else each.start, each.waiting, each.twice, each.missed)
-        for each in restored.splits
+        (*split.split, "first record" if split.start is None else split.start, split.waiting, split.twice, split.missed)
+        for split in restored.splits
     ]
     titles = ("cluster", "topic", "partition", "start", "waiting", "twice", "missed")
     parts = [
@@ -79,19 +79,19 @@ def _unnamed(saved: SavedOffsets, restored: RestoredOffsets) -> Iterator[str]:
 
 
 def _sums(restored: RestoredOffsets) -> str:
-    known = [each.twice for each in restored.splits if each.twice is not None]
+    known = [split.twice for split in restored.splits if split.twice is not None]
     lines = [
         f"Another source shows {sum(known)} offsets behind the start as delivered or committed: their records come"
         " twice, and so does all that was delivered after it."
         if known
         else "It is not known how many records come twice.",
-        f"At most {sum(each.missed for each in restored.splits)} records are missed: they have expired since.",
+        f"At most {sum(split.missed for split in restored.splits)} records are missed: they have expired since.",
     ]
-    unseen = [each.unseen for each in restored.splits if each.unseen is not None]
+    unseen = [split.unseen for split in restored.splits if split.unseen is not None]
     if unseen:
         text = "records before the start have no row in the sink: its transformation dropped them, or they are missed"
         lines.append(f"At most {sum(unseen)} {text}.")
-    new = sum(each.start is None for each in restored.splits)
+    new = sum(split.start is None for split in restored.splits)
     if new:
         lines.append(f"{new} partitions are not saved, and start at their first record.")
     lines.append("All numbers count offsets: with compaction or transactions there are fewer records.")
@@ -106,7 +106,7 @@ def _stop_records(saved: SavedOffsets, restored: RestoredOffsets) -> Iterator[st
             " them, and the split would be read on."
         )
     elif saved.ended:
-        ended = [each.split for each in restored.splits if each.ended]
+        ended = [split.split for split in restored.splits if split.ended]
         yield (
             f"{len(ended)} splits had ended at stop records: {first_few(ended) or 'none that is named now'}. Their"
             " starts are no further than these, so the record evaluator ends them there again."
@@ -115,14 +115,14 @@ def _stop_records(saved: SavedOffsets, restored: RestoredOffsets) -> Iterator[st
 
 def _every(restored: RestoredOffsets) -> dict[Split, int]:
     """Return the start of each split as the option has it: -2 is the first record."""
-    return {each.split: -2 if each.start is None else each.start for each in restored.splits}
+    return {split.split: -2 if split.start is None else split.start for split in restored.splits}
 
 
 def _metadata(restored: RestoredOffsets) -> list[Any]:
     """Return the fields of each cluster. One without offsets must not get the option's default, which is the end."""
     saved = {entry["clusterId"]: entry for entry in _entries(restored.offsets(), restored.topic_ids)}
-    clusters = dict.fromkeys(each.split.cluster for each in restored.splits)
-    return [saved.get(each, {"clusterId": each, "startingOffsets": "earliest"}) for each in clusters]
+    clusters = dict.fromkeys(split.split.cluster for split in restored.splits)
+    return [saved.get(cluster, {"clusterId": cluster, "startingOffsets": "earliest"}) for cluster in clusters]
 
 
 def _entries(offsets: Mapping[Split, int], topic_ids: Mapping[tuple[str, str], str]) -> list[Any]:
@@ -154,7 +154,7 @@ def restored_wire(saved: SavedOffsets, restored: RestoredOffsets) -> dict[str, A
         "from": saved.origin,
         "startingOffsets": _nested(_every(restored)),
         "metadata": _metadata(restored),
-        "splits": [asdict(each) for each in restored.splits],
+        "splits": [asdict(split) for split in restored.splits],
         "unnamed": _entries(restored.unnamed, saved.topic_ids),
         "unchecked": list(restored.unchecked),
         "over": saved.over,

@@ -79,13 +79,16 @@ def run(arguments: argparse.Namespace) -> int:
     findings = validate(arguments.app, connected=arguments.connect)
     if arguments.json:
         wire = [
-            {"check": each.check, "ok": each.error is None, "made": each.made, "text": each.text} for each in findings
+            {"check": finding.check, "ok": finding.error is None, "made": finding.made, "text": finding.text}
+            for finding in findings
         ]
         print(json.dumps(wire, indent=1))
     else:
-        rows = [(each.check, each.state, line) for each in findings for line in (each.text.splitlines() or [""])]
+        rows = [
+            (finding.check, finding.state, line) for finding in findings for line in (finding.text.splitlines() or [""])
+        ]
         print(table(("check", "", "what"), rows))
-    return next((code_of(each.error) for each in findings if each.error), ExitCode.DONE)
+    return next((code_of(finding.error) for finding in findings if finding.error), ExitCode.DONE)
 
 
 def validate(path: str, *, connected: bool = False) -> list[Finding]:

@@ -55,7 +55,7 @@ class UnsureError(Exception):
 def arrow_type(kind: spark.DataType) -> pa.DataType:
     """Return the type of Arrow in which Spark takes values of a type."""
     if isinstance(kind, spark.StructType):
-        return pa.struct([pa.field(each.name, arrow_type(each.dataType)) for each in kind.fields])
+        return pa.struct([pa.field(field.name, arrow_type(field.dataType)) for field in kind.fields])
     if isinstance(kind, spark.ArrayType):
         return pa.list_(arrow_type(kind.elementType))
     if isinstance(kind, spark.MapType):
@@ -90,7 +90,7 @@ class Columns:
         if isinstance(kind, spark.MapType):
             maps = list(filter(None, values))
             keys = pa.array(list(chain.from_iterable(maps)), pa.string())
-            items = self.array(kind.valueType, list(chain.from_iterable(each.values() for each in maps)))
+            items = self.array(kind.valueType, list(chain.from_iterable(mapping.values() for mapping in maps)))
             return pa.MapArray.from_arrays(_offsets(values), keys, items, type=arrow_type(kind))
         return self._leaves(kind, values)
 
@@ -101,9 +101,9 @@ class Columns:
         if isinstance(kind, spark.StructType):
             parts = [(each.dataType, getattr(value, f"f{at}")) for at, each in enumerate(kind.fields)]
         elif isinstance(kind, spark.ArrayType):
-            parts = [(kind.elementType, each) for each in value]
+            parts = [(kind.elementType, item) for item in value]
         elif isinstance(kind, spark.MapType):
-            parts = [(kind.valueType, each) for each in value.values()]
+            parts = [(kind.valueType, item) for item in value.values()]
         else:
             return type(kind) not in _READ_LATER or self._takes(kind, value)
         return all(self.is_sure(*part) for part in parts)
@@ -121,17 +121,17 @@ class Columns:
         if isinstance(kind, spark.FloatType):
             return _floats(values)
         if isinstance(kind, spark.DecimalType):
-            values = [_decimal(each, kind) for each in values]
+            values = [_decimal(value, kind) for value in values]
         elif isinstance(kind, spark.BinaryType):
-            values = [_binary(each) for each in values]
+            values = [_binary(value) for value in values]
         return pa.array(values, arrow_type(kind))
 
     def _structs(self, kind: spark.StructType, values: Sequence[Any]) -> pa.Array:
         missing = None
         if None in values:
             blank = self._blanks[id(kind)]
-            missing = pa.array([each is None for each in values], pa.bool_())
-            values = [blank if each is None else each for each in values]
+            missing = pa.array([value is None for value in values], pa.bool_())
+            values = [blank if value is None else value for value in values]
         children = [
             self.array(field.dataType, list(map(attrgetter(f"f{at}"), values))) for at, field in enumerate(kind.fields)
         ]
@@ -143,7 +143,7 @@ class Columns:
             return _read(values, stored, _DATES, days_of, stored)
         if isinstance(kind, spark.TimestampNTZType):
             return _read(values, stored, _TIMES + "$", lambda text: micros_of(text, None), stored)
-        first = next((each for each in values if isinstance(each, str)), "")
+        first = next((value for value in values if isinstance(value, str)), "")
         if first.endswith("Z"):
             form, fast = _TIMES + "Z$", stored
         elif self._zone is UTC and first[-6:-5] not in ("+", "-"):
@@ -155,7 +155,7 @@ class Columns:
 
 def _offsets(values: Sequence[Any]) -> pa.Array:
     """Return where each list or map begins in its items, and where the last one ends; null for a value that is null."""
-    ends = list(accumulate((len(each) if each is not None else 0 for each in values), initial=0))
+    ends = list(accumulate((len(value) if value is not None else 0 for value in values), initial=0))
     return pa.array([None if each is None else at for each, at in zip([*values, ()], ends, strict=True)], pa.int32())
 
 
@@ -168,8 +168,8 @@ def _read(
         form: a regular expression for texts that Arrow reads as Spark does, as the type `fast`.
         read: reads any text; None if it is wrong.
     """
-    numbers = pa.array([None if isinstance(each, str) else each for each in values], _STORED[kind]).cast(kind)
-    texts = pa.array([each if isinstance(each, str) else None for each in values], pa.string())
+    numbers = pa.array([None if isinstance(value, str) else value for value in values], _STORED[kind]).cast(kind)
+    texts = pa.array([value if isinstance(value, str) else None for value in values], pa.string())
     if texts.null_count == len(texts):
         return numbers
     try:
@@ -192,7 +192,7 @@ def _floats(values: Sequence[Any]) -> pa.Array:
     whole = pa.array(values, pa.float64())
     found = whole.cast(pa.float32(), safe=False)
     rounded = whole.filter(pc.not_equal(found.cast(pa.float64()), whole))
-    if any(is_between_floats(each) for each in rounded.to_pylist()):
+    if any(is_between_floats(number) for number in rounded.to_pylist()):
         raise UnsureError
     return found
 

@@ -107,8 +107,8 @@ def _array(element: Converter) -> Converter:
     def convert(reader: JsonReader, token: Token) -> Any:
         if token != "[" or not isinstance(token, Opening):
             return _misfit(reader, token)
-        values = [None if each is None else element(reader, each) for each in reader.elements()]
-        return MISFIT if any(each is MISFIT for each in values) else values
+        values = [None if node is None else element(reader, node) for node in reader.elements()]
+        return MISFIT if any(value is MISFIT for value in values) else values
 
     return convert
 

@@ -134,7 +134,7 @@ def binary_of(token: Token) -> Any:
     """Return the bytes of a text in base64. Padding is needed; blanks may stand between groups of four, also padded."""
     if not isinstance(token, Text) or not _BASE64.fullmatch(token):
         return MISFIT
-    plain = "".join(each for each in token if each > " ")
+    plain = "".join(character for character in token if character > " ")
     return b"".join(base64.b64decode(part) for part in _PADDED.findall(plain))
 
 

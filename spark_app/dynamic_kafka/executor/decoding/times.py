@@ -40,8 +40,8 @@ _SHORT_IDS = {
 
 def days_of(text: str) -> int | None:
     """Return the days since the epoch; None if the text is no date."""
-    for each in (text, text.replace("GMT", "")):
-        found = _DATE.fullmatch(each.strip(_BLANKS))
+    for written in (text, text.replace("GMT", "")):
+        found = _DATE.fullmatch(written.strip(_BLANKS))
         if found is not None:
             sign, year, month, day = found.groups()
             days = _days(int(sign + year), int(month or 1), int(day or 1))
@@ -94,7 +94,7 @@ def zone_of(name: str) -> tzinfo | None:
     prefix = re.match(r"UTC|GMT|UT", name)
     found = _OFFSET.fullmatch(name[prefix.end() :] if prefix else name)
     if found is not None:
-        hours, minutes, seconds = ([int(each) for each in found.groups()[1:] if each is not None] + [0, 0])[:3]
+        hours, minutes, seconds = ([int(group) for group in found.groups()[1:] if group is not None] + [0, 0])[:3]
         total = hours * 3600 + minutes * 60 + seconds
         if minutes > 59 or seconds > 59 or total > 18 * 3600:
             return None

@@ -59,7 +59,7 @@ def arrow_schema(columns: Iterable[str]) -> pa.Schema:
 
 def sizes(keys: pa.BinaryArray, values: pa.BinaryArray) -> pa.Array:
     """Return the column `SIZE` of records with these keys and values."""
-    key, value = (pc.fill_null(pc.binary_length(each), 0) for each in (keys, values))
+    key, value = (pc.fill_null(pc.binary_length(column), 0) for column in (keys, values))
     return pc.add(key, value)
 
 

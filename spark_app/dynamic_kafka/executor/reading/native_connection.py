@@ -137,7 +137,7 @@ class ColumnRows:
     def _headers(self, at: int) -> Headers:
         headers: Sequence[dict[str, Any]] = self._lists["headers"][at] or ()
         try:
-            return tuple((_text(each["key"]), each["value"]) for each in headers)
+            return tuple((_text(header["key"]), header["value"]) for header in headers)
         except UnicodeDecodeError as error:
             raise UnreadableHeadersError from error
 

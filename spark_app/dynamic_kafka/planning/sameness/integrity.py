@@ -193,11 +193,11 @@ def _read_topics(
 def _disputed(progress: OffsetDocument, topics: Iterable[_ReadTopic]) -> Steps[frozenset[tuple[str, str]]]:
     """Return the topics that only one broker, perhaps, takes for other ones. An id that metadata pin is no doubt."""
     doubtful = {}
-    for each in topics:
-        parked = progress.parked_topic(each.cluster, each.topic)
-        known = each.pin or each.saved or (parked.topic_id if parked is not None else None)
-        if each.found and known not in (None, each.found):
-            doubtful[each.cluster, each.topic] = each.found
+    for topic in topics:
+        parked = progress.parked_topic(topic.cluster, topic.topic)
+        known = topic.pin or topic.saved or (parked.topic_id if parked is not None else None)
+        if topic.found and known not in (None, topic.found):
+            doubtful[topic.cluster, topic.topic] = topic.found
     return frozenset((yield DisputedIdsQuestion(doubtful)) if doubtful else ())
 
 
@@ -251,7 +251,7 @@ def standing(
         document: the last document of the checkpoint.
     """
     # A user who accepts a re-created topic accepts that the old one is gone, which may have been noticed first.
-    keys = {key for each in accepted for key in (each.key, replace(each, found="").key)}
+    keys = {key for change in accepted for key in (change.key, replace(change, found="").key)}
     found = {}
     for verdict in sorted(verdicts):
         want = clusters.get(verdict.cluster)
