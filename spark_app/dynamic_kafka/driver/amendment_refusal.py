@@ -64,11 +64,7 @@ def refusal_of(amendment: Amendment, options: SourceOptions, *, is_recorded: boo
     left_out, reasons = amendment.left_out, amendment.reasons
     named = first_few(left_out)
     unreachable = sorted(cluster for cluster, reason in reasons.items() if reason == "unreachable")
-    unrecorded = None
-    if not is_recorded:
-        unrecorded = "there is no stateLocation to record that"
-    elif not amendment.query:
-        unrecorded = "version 1 planned the batch, and names no query to record that for"
+    unrecorded = None if is_recorded else "there is no stateLocation to record that"
     if unreachable and unrecorded:
         return ClusterUnreachableError(
             unreachable[0],

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from dynamic_kafka.driver.amendment_refusal import REMOVED_RANGES_CHOICES
 from dynamic_kafka.driver.cluster_clients import client_of, home_client
-from dynamic_kafka.errors import OptionError, PendingRangesError
+from dynamic_kafka.errors import PendingRangesError
 from dynamic_kafka.executor.read_task import BatchReports, DeadLetterTarget, ReadTask
 from dynamic_kafka.kafka.config import ClusterClient
 from dynamic_kafka.metadata.subscription import Subscription
@@ -45,12 +45,7 @@ def make_tasks(
     active = frozenset(subscription.clusters)
     source = hashlib.blake2b(repr(sorted(options.raw.items())).encode(), digest_size=8).hexdigest()
     # By the document's cluster id. The tasks of a cluster share the set: one for each of 50,000 tasks takes 110 MB.
-    location = options.state_location if options.mode == "streaming" and document.query else None
-    if options.record_evaluator and options.mode == "streaming" and options.state_location and location is None:
-        raise OptionError(
-            "option 'recordEvaluator' cannot record where splits end in a batch that version 1 has planned: run the"
-            " query once without this option, until that batch is done"
-        )
+    location = options.state_location if options.mode == "streaming" else None
     reports = (
         BatchReports(location, document.query, fingerprint(document), document.number, driver) if location else None
     )
@@ -70,12 +65,10 @@ def make_tasks(
             shared[saved] = (found, client, active | {saved}, saved_identity(document, saved))
         cluster, client, named, kafka_id = shared[saved]
         topic = document.topic(saved, part.split.topic)
-        stream = topic.stream if topic else ""
         tasks.append(
             ReadTask(
                 part=part,
-                # A document of version 1 has no streams.
-                stream=stream or subscription.clusters[cluster].topics.get(part.split.topic, ""),
+                stream=topic.stream if topic else "",
                 kafka_id=kafka_id,
                 client=client,
                 active=named,

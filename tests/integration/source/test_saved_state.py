@@ -1,4 +1,4 @@
-"""Saved offset documents: those of the first version restore, and a restart reads what Spark has saved."""
+"""Saved offset documents: those of version 2 restore, and a restart reads what Spark has saved."""
 
 from __future__ import annotations
 
@@ -19,9 +19,13 @@ from tests.support.streams import last_batch, next_offsets, produce, saved_offse
 DEEP = pytest.mark.deep("each property of the saved state")
 
 
-def first_version(offsets: dict[str, dict[str, dict[str, int]]]) -> str:
-    """Return a document of the first version: offsets only."""
-    return json.dumps({"version": 1, "clusters": offsets})
+def version_2(offsets: dict[str, dict[str, dict[str, int]]], number: int = 1) -> str:
+    """Return a document of version 2, without the ids that brokers may not report."""
+    clusters = {
+        cluster: {"topics": {name: {"stream": "orders", "next": following} for name, following in topics.items()}}
+        for cluster, topics in offsets.items()
+    }
+    return json.dumps({"version": 2, "query": "5f" * 16, "number": number, "previous": "", "clusters": clusters})
 
 
 def resume_from(options: dict[str, str], saved: str) -> Query:
@@ -33,14 +37,14 @@ def resume_from(options: dict[str, str], saved: str) -> Query:
 
 @pytest.mark.scenario(7)
 @pytest.mark.scenario(39)
-def test_state_of_the_first_version_restores(brokers: Brokers, topic: Topic) -> None:
-    # Given a document of the first version, with a topic that metadata no longer names
+def test_state_of_version_2_restores(brokers: Brokers, topic: Topic) -> None:
+    # Given a document of version 2, with a topic that metadata no longer names
     name, gone = topic("orders"), topic("gone")
     for cluster in (brokers.a, brokers.b):
         cluster.create_topic(name, 2)
         for partition in range(2):
             cluster.produce(name, numbered(10), partition=partition)
-    saved = first_version({"east": {name: {"0": 4, "1": 10}, gone: {"0": 77}}, "west": {name: {"0": 9, "1": 0}}})
+    saved = version_2({"east": {name: {"0": 4, "1": 10}, gone: {"0": 77}}, "west": {name: {"0": 9, "1": 0}}})
 
     # When a query continues from there
     reading = resume_from(static(document(east=at(brokers.a, name), west=at(brokers.b, name))), saved)
@@ -65,11 +69,11 @@ def test_state_of_the_first_version_restores(brokers: Brokers, topic: Topic) -> 
 
 @DEEP
 @pytest.mark.scenario(7)
-def test_a_pending_batch_of_the_first_version_is_replayed(brokers: Brokers, topic: Topic) -> None:
+def test_a_pending_batch_of_version_2_is_replayed(brokers: Brokers, topic: Topic) -> None:
     name = brokers.a.create_topic(topic("orders"))
     brokers.a.produce(name, numbered(10))
-    reading = resume_from(static(document(east=at(brokers.a, name))), first_version({"east": {name: {"0": 2}}}))
-    reading.log.append(first_version({"east": {name: {"0": 6}}}))
+    reading = resume_from(static(document(east=at(brokers.a, name))), version_2({"east": {name: {"0": 2}}}))
+    reading.log.append(version_2({"east": {name: {"0": 6}}}, number=2))
 
     pending = reading.run()
     rest = reading.batch()
@@ -82,10 +86,10 @@ def test_a_pending_batch_of_the_first_version_is_replayed(brokers: Brokers, topi
 @DEEP
 @pytest.mark.scenario(7)
 @pytest.mark.scenario(39)
-def test_a_spark_checkpoint_of_the_first_version_restores(
+def test_a_spark_checkpoint_of_version_2_restores(
     brokers: Brokers, topic: Topic, spark: SparkSession, tmp_path: Path
 ) -> None:
-    # Given a checkpoint whose offset log was rewritten in the first version's form
+    # Given a checkpoint whose offset log was rewritten in the form of version 2
     name = brokers.a.create_topic(topic("orders"), 2)
     options = static(document(east=at(brokers.a, name)), startingOffsets="earliest")
     wanted = produce("east", brokers.a, name, 5)
@@ -94,7 +98,7 @@ def test_a_spark_checkpoint_of_the_first_version_restores(
         checkpoint = running.checkpoint
     last = checkpoint / "offsets" / str(last_batch(checkpoint / "offsets"))
     *head, _ = last.read_text().splitlines()
-    last.write_text("\n".join([*head, first_version({"east": {name: {"0": 5, "1": 0}}})]))
+    last.write_text("\n".join([*head, version_2({"east": {name: {"0": 5, "1": 0}}})]))
     (last.parent / f".{last.name}.crc").unlink(missing_ok=True)
 
     # When the query starts again
@@ -139,7 +143,7 @@ def test_a_newer_version_is_refused_clearly(brokers: Brokers, topic: Topic) -> N
     reading = resume_from(static(document(east=at(brokers.a, name))), newer)
 
     with pytest.raises(
-        OffsetDocumentError, match=f"have version {VERSION + 1}, this dynamic-kafka reads up to {VERSION}"
+        OffsetDocumentError, match=f"have version {VERSION + 1}, this dynamic-kafka reads 2 to {VERSION}"
     ):
         reading.plan()
     reading.stop()

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import pytest
 
 from dynamic_kafka.driver.read_tasks import make_tasks
-from dynamic_kafka.errors import OptionError
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.metadata.document import parse_document
 from dynamic_kafka.metadata.subscription import unite
@@ -101,8 +100,3 @@ def test_with_an_evaluator_every_task_knows_where_to_report() -> None:
 def test_a_task_knows_that_its_split_has_a_stop_record() -> None:
     found = tasks(DOCUMENT, ended={3: 1})
     assert {task.part.split.partition for task in found if task.has_stop_record} == {3}
-
-
-def test_a_batch_of_version_1_has_no_place_for_stop_records() -> None:
-    with pytest.raises(OptionError, match="a batch that version 1 has planned: run the query once"):
-        tasks(DOCUMENT, query="", stateLocation="/state", recordEvaluator="m:f")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from dynamic_kafka.errors import OffsetDocumentError
-from dynamic_kafka.planning.document.codec import VERSION, WITHOUT_STOP_RECORDS, decode, encode, fingerprint
+from dynamic_kafka.planning.document.codec import OLDEST, VERSION, WITHOUT_STOP_RECORDS, decode, encode, fingerprint
 from dynamic_kafka.planning.document.progress import (
     ClusterProgress,
     OffsetDocument,
@@ -96,19 +96,6 @@ def test_what_is_not_known_is_not_written() -> None:
     assert written(TopicProgress("s", {0: 1, 1: 2})) == {"stream": "s", "next": [1, 2]}
 
 
-@pytest.mark.scenario(7)
-@pytest.mark.scenario(39)
-def test_version_1_is_readable() -> None:
-    document = decode('{"version": 1, "clusters": {"east": {"orders": {"0": 42, "2": 7}}}}')
-    assert document.clusters == {"east": ClusterProgress({"orders": TopicProgress("", {0: 42, 2: 7})})}
-    assert not document.is_initial
-    assert document.query == ""
-
-
-def test_an_empty_version_1_is_a_beginning() -> None:
-    assert decode({"version": 1}).is_initial
-
-
 def test_many_numbers_are_packed_and_few_stay_readable() -> None:
     few, many = ({p: 1000 + p * p for p in range(count)} for count in (15, 16))
     assert written(TopicProgress("s", few))["next"] == list(few.values())
@@ -158,9 +145,11 @@ def test_a_changed_copy_has_a_fingerprint_of_its_own() -> None:
     assert fingerprint(replace(document, number=1)) == before
 
 
-def test_a_newer_version_is_refused_with_what_to_do() -> None:
-    with pytest.raises(OffsetDocumentError, match=r"have version 5.*reads up to 4: run the version that wrote them"):
-        decode({"version": VERSION + 1, "clusters": {}})
+@pytest.mark.parametrize("version", [OLDEST - 1, VERSION + 1])
+def test_another_version_is_refused_with_what_to_do(version: int) -> None:
+    text = rf"have version {version}, .*reads 2 to 4: run the version that wrote them"
+    with pytest.raises(OffsetDocumentError, match=text):
+        decode({"version": version, "clusters": {}})
 
 
 @pytest.mark.parametrize("offsets", ['{"orders":{"0":42}}', '{"version":{"0":42}}', "[]", "7", '{"version": true}'])

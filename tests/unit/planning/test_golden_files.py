@@ -31,7 +31,6 @@ GOLDEN = Path(__file__).parent / "golden"
 FINGERPRINTS = {
     "initial-2": "732322c128ed67841ef5aa42c7cd04ff",
     "initial-3": "732322c128ed67841ef5aa42c7cd04ff",
-    "document-1": "7998fe9e2edae5b601f62711c6affb65",
     "document-2": "b07c58d29a366de630043f97ff51c9f2",
     "document-3": "a183208f550204ddd308053a800fdc75",
     "document-4": "afaaeb380e879aaeca776eb502a90d4d",
@@ -92,13 +91,6 @@ GONE = {"west": ParkedCluster({"orders": replace(PARKED["orders"], stops={}, end
 DOCUMENTS = {
     "initial-2": OffsetDocument(),
     "initial-3": OffsetDocument(),
-    "document-1": OffsetDocument(
-        number=1,
-        clusters={
-            "east": ClusterProgress({"orders": TopicProgress("", {0: 42, 1: 42}), "gaps": TopicProgress("", {1: 7})}),
-            "west": ClusterProgress({"wide": TopicProgress("", {p: p * 3 for p in MANY})}),
-        },
-    ),
     "document-2": VERSION_2,
     "document-3": VERSION_3,
     "document-4": replace(VERSION_3, bounded=False, over=True, clusters=ENDED, parked=GONE),

@@ -204,12 +204,6 @@ def test_parked_twice_the_progress_that_was_active_wins() -> None:
     assert done(both, {}).document.parked["east"].topics["t"].next == {0: 5, 1: 6, 2: 7}
 
 
-def test_a_version_1_document_gets_stream_and_identity() -> None:
-    old = OffsetDocument("", 1, clusters={"east": ClusterProgress({"t": TopicProgress("", {0: 5})})})
-    found = done(old, {"east": named("t")}, {"east": seen(t={0: 9})})
-    assert found.document.clusters == {"east": ClusterProgress({"t": TopicProgress("s", {0: 5}, topic_id="T")}, "Mk")}
-
-
 # -- renamed -----------------------------------------------------------------------------------------------------------
 
 

@@ -20,7 +20,7 @@ from dynamic_kafka.errors import (
 )
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
-from dynamic_kafka.planning.document.codec import decode, fingerprint
+from dynamic_kafka.planning.document.codec import fingerprint
 from dynamic_kafka.planning.document.progress import (
     ClusterProgress,
     OffsetDocument,
@@ -231,19 +231,6 @@ def test_without_a_state_location_nothing_is_left_out() -> None:
         restarted(None, observation({"east": ("t", "u")})).ranges(START, END)
     with pytest.raises(ClusterUnreachableError, match=r"\[CLUSTER_UNREACHABLE cluster=west\].*the pending batch needs"):
         restarted(None, observation(silent="west")).ranges(START, END)
-
-
-def test_nothing_is_left_out_of_a_version_1_batch() -> None:
-    start, end = (decode({"version": 1, "clusters": {"west": {"t": {"0": offset}}}}) for offset in (5, 9))
-    state = MemoryState()
-    for found, error in (
-        (observation({"east": ("t",)}), PendingRangesError),
-        (observation(silent="west"), ClusterUnreachableError),
-    ):
-        replays = Replays(OPTIONS, state, lambda _, found=found: found)  # type: ignore[misc]
-        with pytest.raises(error, match=r"west/t\[0\] 5\.\.9"):
-            replays.ranges(start, end)
-    assert not state.files
 
 
 def test_a_range_of_a_renamed_cluster_is_read_under_its_new_id() -> None:

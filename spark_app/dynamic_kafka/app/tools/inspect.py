@@ -40,7 +40,7 @@ def _text(query: SavedQuery, amendments: list[Amendment]) -> str:
     saved, latest = query.saved, query.saved.latest
     head = [
         f"checkpoint  {query.checkpoint.uri}",
-        f"query       {latest.query or '(none: written by version 1)'}",
+        f"query       {latest.query or '(none)'}",
         f"document    {latest.number}{' of a bounded run' if latest.bounded else ''}",
         f"batches     planned {saved.batches.planned}, committed {_or_none(saved.batches.committed)}",
         f"state       {query.state.uri if query.state else '(unknown)'}",

@@ -173,9 +173,7 @@ class SavedQuery:
                 " `accept` and `abandon`"
             )
         if not self.id:
-            raise OptionError(
-                f"{self.name}: version 1 wrote the checkpoint, which has no query id: run the query once first"
-            )
+            raise OptionError(f"{self.name}: the checkpoint has no offset document yet: run the query once first")
         if not any_state:
             bound_state(self.state, self.saved.latest)
         return self.state

@@ -19,8 +19,7 @@ from there to "next". "epochBehind" is the same of "startEpoch", to "epoch".
 
 A document with a stop record has version 4: "ended" is the offset of the record in each such partition, and "over" is
 set once all splits of an unbounded run have reached theirs. Any other document is still written as version 3, which
-older releases read. Version 2 had neither "state" nor packed columns. Version 1 had offsets only:
-`{"version": 1, "clusters": {"east": {"orders": {"0": 42}}}}`.
+older releases read. Version 2 had neither "state" nor packed columns.
 """
 
 from __future__ import annotations
@@ -37,7 +36,6 @@ from dynamic_kafka.planning.document.column_codec import (
     uniform_count,
     write_column,
     write_nearby,
-    write_plain,
 )
 from dynamic_kafka.planning.document.progress import (
     ClusterProgress,
@@ -51,6 +49,7 @@ from dynamic_kafka.planning.document.progress import (
 C = TypeVar("C", ClusterProgress, ParkedCluster)
 
 VERSION = 4
+OLDEST = 2
 WITHOUT_STOP_RECORDS = 3
 """The version of a document without stop records: releases from before them can read it, but would read past one."""
 _HEAD = frozenset({"version", "query", "number", "previous", "state", "bounded", "over"})
@@ -90,16 +89,14 @@ def encode(document: OffsetDocument) -> dict[str, Any]:
 def fingerprint(document: OffsetDocument) -> str:
     """Return 128 bits of a hash of the document's JSON as it was logged, in hexadecimal.
 
-    The hash never covers a new encoding of the document: a later release may encode it otherwise. The exceptions are
+    The hash never covers a new encoding of the document: a later release may encode it otherwise. The exception is
     constant. Spark asks for an initial document anew at each replay of batch 0, and releases before version 3
-    identified it, and documents of version 1, by their form in version 2.
+    identified it by its form in version 2.
     """
     if document.fingerprint is None:
         logged = document.logged if document.logged is not None else encode(document)
         if document.is_initial:
             logged = {"version": 2}
-        elif logged["version"] == 1:
-            logged = _v1_as_v2(document)
         text = json.dumps(logged, sort_keys=True, separators=(",", ":"))
         document.cache(fingerprint=hashlib.sha256(text.encode()).hexdigest()[:32])
     assert document.fingerprint is not None
@@ -107,10 +104,10 @@ def fingerprint(document: OffsetDocument) -> str:
 
 
 def decode(wire: Mapping[str, Any] | str) -> OffsetDocument:
-    """Read a saved document of any version up to this one.
+    """Read a saved document of any version from `OLDEST` up to this one.
 
     Raises:
-        OffsetDocumentError: it is no offset document, is damaged, or a newer version wrote it.
+        OffsetDocumentError: it is no offset document, is damaged, or another version wrote it.
     """
     try:
         document: Any = json.loads(wire) if isinstance(wire, str) else wire
@@ -122,13 +119,13 @@ def decode(wire: Mapping[str, Any] | str) -> OffsetDocument:
             "the checkpoint's offsets were not written by dynamic-kafka (no version number): was it made by Spark's own"
             " `kafka` source? `python -m dynamic_kafka.app import-checkpoint` makes starting offsets of it"
         )
-    if version > VERSION:
+    if not OLDEST <= version <= VERSION:
         raise OffsetDocumentError(
-            f"the checkpoint's offsets have version {version}, this dynamic-kafka reads up to {VERSION}:"
-            " run the version that wrote them, or a newer one"
+            f"the checkpoint's offsets have version {version}, this dynamic-kafka reads {OLDEST} to {VERSION}:"
+            " run the version that wrote them"
         )
     try:
-        read = _read_v1(document) if version == 1 else _read_v2(document)
+        read = _read(document)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise OffsetDocumentError(f"the saved offsets (version {version}) are damaged: {error!r}; {_RESTORE}") from None
     read.cache(logged=document)
@@ -191,35 +188,7 @@ def _without_none(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _read_v1(wire: Mapping[str, Any]) -> OffsetDocument:
-    # Version 1 has neither streams nor identities. The next plan records them: it fills in an empty stream id, and a
-    # cluster without a saved identity matches any broker.
-    clusters = {
-        cluster: ClusterProgress(
-            {topic: TopicProgress("", {int(p): int(o) for p, o in parts.items()}) for topic, parts in topics.items()}
-        )
-        for cluster, topics in wire.get("clusters", {}).items()
-    }
-    return OffsetDocument(number=1 if clusters else 0, clusters=clusters)
-
-
-def _v1_as_v2(document: OffsetDocument) -> dict[str, Any]:
-    """Return the JSON that releases up to version 2 made of a document of version 1, to name it by its hash."""
-    clusters = {
-        cluster: {
-            "topics": {
-                name: _without_none(
-                    stream="", partitions=uniform_count(topic.next), next=write_plain(topic.next, topic.next)
-                )
-                for name, topic in progress.topics.items()
-            }
-        }
-        for cluster, progress in document.clusters.items()
-    }
-    return {"version": 2, "query": "", "number": 1, "previous": "", "clusters": clusters}
-
-
-def _read_v2(wire: Mapping[str, Any]) -> OffsetDocument:
+def _read(wire: Mapping[str, Any]) -> OffsetDocument:
     """Read version 2, 3 or 4: version 2 has neither packed columns nor a state, only version 4 has stop records."""
     if "clusters" not in wire:
         return OffsetDocument()

@@ -26,7 +26,7 @@ class TopicProgress:
 
     Attributes:
         stream: the stream id of its rows; saved, so that a replay yields the same rows.
-        topic_id: Kafka's id of the topic; None if the broker reports none, or a document of version 1 has none.
+        topic_id: Kafka's id of the topic; None if the broker reports none.
         next: the next offset to read, per partition.
         epochs: leader epoch at `next`, where the broker reports one.
         starts: where this batch starts, only where that is not the end of the batch before: the split is new, resumed,
