@@ -1,1 +1,1 @@
-"""What a user's classes decide about each record: where a split ends, its value, and what becomes of a refused one."""
+"""The decisions of a user's classes about records: where a split ends, a value, what becomes of a refused record."""
