@@ -70,9 +70,9 @@ def test_some_missing_topics_are_an_error_that_names_them(shop: Shop, tools: Too
 @pytest.mark.parametrize(
     ("parameters", "completed"),
     [
-        (InitParameters().enable_setup_repartition_topics_if_incomplete(), {REPARTITION}),
-        (InitParameters().enable_setup_changelog_topics_if_incomplete(), {CHANGELOG}),
-        (InitParameters().enable_setup_internal_topics_if_incomplete(), ALL),
+        (InitParameters(setup_repartition_topics_if_incomplete=True), {REPARTITION}),
+        (InitParameters(setup_changelog_topics_if_incomplete=True), {CHANGELOG}),
+        (InitParameters(setup_internal_topics_if_incomplete=True), ALL),
     ],
     ids=["repartition", "changelog", "all"],
 )
@@ -106,7 +106,7 @@ def test_every_deviation_is_listed_at_once(shop: Shop, tools: Tools) -> None:
     shop.make(REPARTITION, 3, retention_ms="1000", segment_ms="600000")
     shop.make(DEAD, 2, cleanup_policy="compact,delete")
     with pytest.raises(MisconfiguredInternalTopicError) as refused:
-        init(shop.app, InitParameters().enable_setup_internal_topics_if_incomplete())
+        init(shop.app, InitParameters(setup_internal_topics_if_incomplete=True))
     text = str(refused.value)
     assert f"topic '{shop.names[CHANGELOG]}': it has 4 partitions, declared are 1" in text
     assert f"topic '{shop.names[CHANGELOG]}': cleanup.policy is 'delete', declared is 'compact'" in text

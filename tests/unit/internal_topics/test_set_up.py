@@ -24,7 +24,7 @@ from dynamic_kafka.errors import (
 from dynamic_kafka.metadata.topic_ids import shown_topic_id
 from tests.unit.internal_topics.fake_home import FakeAdmin, FakeHome
 
-ALL = InitParameters().enable_setup_internal_topics_if_incomplete()
+ALL = InitParameters(setup_internal_topics_if_incomplete=True)
 NONE = InitParameters()
 NAMES = {"log", "keys", "dead"}
 

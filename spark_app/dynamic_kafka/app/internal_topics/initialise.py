@@ -79,7 +79,7 @@ def set_up_at_start(config: AppConfig, declared: InternalTopics, home: Home) -> 
         if is_manual(config):
             result = set_up.check()
         else:
-            result = set_up.make(NOTHING_COMPLETED.enable_setup_internal_topics_if_incomplete())
+            result = set_up.make(InitParameters(setup_internal_topics_if_incomplete=True))
     _report(result)
     return result
 

@@ -63,14 +63,11 @@ def _seconds(timeout: str | None) -> float | None:
 
 def parameters_of(arguments: argparse.Namespace) -> InitParameters:
     """Return the parameters that the flags stand for."""
-    parameters = InitParameters()
-    if arguments.setup_repartition_topics_if_incomplete:
-        parameters = parameters.enable_setup_repartition_topics_if_incomplete()
-    if arguments.setup_changelog_topics_if_incomplete:
-        parameters = parameters.enable_setup_changelog_topics_if_incomplete()
-    if arguments.setup_all_topics_if_incomplete:
-        parameters = parameters.enable_setup_internal_topics_if_incomplete()
-    return parameters
+    return InitParameters(
+        setup_repartition_topics_if_incomplete=arguments.setup_repartition_topics_if_incomplete,
+        setup_changelog_topics_if_incomplete=arguments.setup_changelog_topics_if_incomplete,
+        setup_internal_topics_if_incomplete=arguments.setup_all_topics_if_incomplete,
+    )
 
 
 def text_of(result: SetupResult, *, dry_run: bool) -> str:
