@@ -104,16 +104,18 @@ def release(kubectl: Kubectl, stream: str, topic: str, reason: str) -> list[str]
         (subscription, draining_in(stream, status_of(subscription))) for subscription in kubectl.get(SUBSCRIPTIONS)
     ]
     # By its name alone, a cluster would let go of the topics of other streams, too.
-    named = [(each, [key for key in keys if topic in (key.cluster, str(key))]) for each, keys in draining]
+    named = [
+        (subscription, [key for key in keys if topic in (key.cluster, str(key))]) for subscription, keys in draining
+    ]
     if not any(keys for _, keys in named):
         known = sorted({str(key) for _, keys in draining for key in keys})
         raise KubectlError(f"{topic} of {stream} does not drain; draining now: {first_few(known, 20) or 'nothing'}")
     user, lines = kubectl.objects("auth", "whoami")[0]["status"]["userInfo"]["username"], list[str]()
     note = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {user}: {reason}"
-    for each, keys in named:
+    for subscription, keys in named:
         if entries := [noted_release(str(key), note) for key in keys]:
-            meta = each["metadata"]
-            value = with_releases(meta.get("annotations") or {}, status_of(each).released, entries)
+            meta = subscription["metadata"]
+            value = with_releases(meta.get("annotations") or {}, status_of(subscription).released, entries)
             version = f"--resource-version={meta['resourceVersion']}"  # another release at that moment is not lost
             kubectl.run("annotate", "--overwrite", version, f"{SUBSCRIPTIONS.full_name}/{meta['name']}", value)
             lines += [f"{meta['name']}: {entry}" for entry in entries]
@@ -134,7 +136,7 @@ def plan(kubectl: Kubectl, text: str, apply_flags: Sequence[str] = ()) -> tuple[
         lines += problems
         refusals |= dict.fromkeys(problems, "")
         effects += found.values()
-        lines += [_line(f"{namespace}/{name}", each) for name, each in sorted(found.items()) if not each.is_empty]
+        lines += [_line(f"{namespace}/{name}", effect) for name, effect in sorted(found.items()) if not effect.is_empty]
     reached = [effect.reach for effect in effects]
     drains = f"{sum(bool(effect.drains) for effect in effects)} begin to drain"
     counts = [*(f"{reached.count(reach)} {word}" for reach, word in _WORDS.items()), drains]
@@ -153,10 +155,10 @@ def _effects(kubectl: Kubectl, namespace: str, news: Sequence[Json]) -> tuple[li
         for item in kubectl.get(resource, "-n", namespace, *(("-l", labels) if labels else ()))
     ]
     now, then = Cache(), Cache()
-    for resource, each in there:
-        now.put(resource, each)
-        then.put(resource, each)
-    newest = max((int(each["metadata"]["resourceVersion"]) for _, each in there), default=0)
+    for resource, item in there:
+        now.put(resource, item)
+        then.put(resource, item)
+    newest = max((int(item["metadata"]["resourceVersion"]) for _, item in there), default=0)
     for stream in news:
         meta = {**stream["metadata"], "resourceVersion": str(newest + 1)}  # a dry run gives a new object none
         then.put(_resource(stream), {**stream, "metadata": meta})

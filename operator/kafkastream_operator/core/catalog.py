@@ -85,7 +85,7 @@ def stream_entry(name: str, spec: Mapping[str, Any]) -> StreamEntry:
         return StreamEntry(name, origin, None, drain=model.drain, problem=text)
     if why := misfit({name: content}):
         return StreamEntry(name, origin, None, drain=model.drain, problem=why)
-    parsed = KafkaStream(name, {cluster: each.metadata() for cluster, each in found.clusters.items()})
+    parsed = KafkaStream(name, {cluster: cluster_spec.metadata() for cluster, cluster_spec in found.clusters.items()})
     return StreamEntry(name, origin, content, parsed, model.drain)
 
 
@@ -102,10 +102,10 @@ def config_map_entries(found: ConfigMapText) -> tuple[list[StreamEntry], str]:
         raw = read.value
         if not isinstance(raw, list):
             return [], f"{origin}: write the list form, as Flink's YAML metadata service reads it"
-        for stream, each in zip(document.streams.values(), raw, strict=True):
+        for stream, wire in zip(document.streams.values(), raw, strict=True):
             clusters = {
                 name: {k: v for k, v in given.items() if k != "clusterId"}
-                for name, given in zip(stream.clusters, each["clusterMetadataList"], strict=True)
+                for name, given in zip(stream.clusters, wire["clusterMetadataList"], strict=True)
             }
             entries.append(StreamEntry(stream.stream_id, f"ConfigMap {found.name}", {"clusters": clusters}, stream))
     return entries, ""

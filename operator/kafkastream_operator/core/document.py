@@ -164,8 +164,8 @@ def parse_streams(streams: Streams) -> list[KafkaStream]:
     """
     found = MappingDocument.model_validate({"streams": streams}, extra="ignore")
     return [
-        KafkaStream(stream, {name: cluster.metadata() for name, cluster in each.clusters.items()})
-        for stream, each in found.streams.items()
+        KafkaStream(stream, {name: cluster.metadata() for name, cluster in content.clusters.items()})
+        for stream, content in found.streams.items()
     ]
 
 

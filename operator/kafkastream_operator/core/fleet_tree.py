@@ -57,7 +57,7 @@ def tree(streams: Objects, subscriptions: Objects, pods: Objects) -> list[str]:
         for subscription in subscriptions
     }
     lines = []
-    for stream in sorted(streams, key=lambda each: (each["metadata"]["namespace"], each["metadata"]["name"])):
+    for stream in sorted(streams, key=lambda named: (named["metadata"]["namespace"], named["metadata"]["name"])):
         status = KafkaStreamStatus.model_validate(stream.get("status") or {})
         lines.append(_headline(stream, status))
         branches = [(f"{cluster.id}  {cluster.state}", cluster.id, cluster.state) for cluster in status.clusters]
@@ -125,7 +125,9 @@ def _job(found: Mapping[str, Any], reports: Sequence[Report]) -> Job:
 
 def _reports(pods: Objects) -> Iterator[Report]:
     """Yield the reports that drivers have written onto their own pods, of running pods and the newest first."""
-    for pod in sorted(pods, key=lambda each: str(each["metadata"].get("creationTimestamp", "")), reverse=True):
+    for pod in sorted(
+        pods, key=lambda candidate: str(candidate["metadata"].get("creationTimestamp", "")), reverse=True
+    ):
         report = Report.parse((pod["metadata"].get("annotations") or {}).get(REPORT_ANNOTATION))
         running = (pod.get("status") or {}).get("phase") == "Running"
         if running and report is not None and report.pod == pod["metadata"]["uid"]:
@@ -137,4 +139,4 @@ def _find(conditions: Iterable[Condition], kind: str) -> Condition | None:
 
 
 def _with_last(items: Sequence[Item]) -> Iterator[tuple[bool, Item]]:
-    return ((number == len(items), each) for number, each in enumerate(items, 1))
+    return ((number == len(items), item) for number, item in enumerate(items, 1))

@@ -263,9 +263,9 @@ def _parsed(streams: Streams) -> dict[str, KafkaStream]:
     A document of an older version may have others. If such a form stays in the document, rendering reports it.
     """
     found = {}
-    for stream, each in streams.items():
+    for stream, stream_content in streams.items():
         # A stream without its draining topics may still have explicit offsets of those.
-        clusters = {name: without_foreign_topics(content) for name, content in each["clusters"].items()}
+        clusters = {name: without_foreign_topics(content) for name, content in stream_content["clusters"].items()}
         with contextlib.suppress(ValidationError):
             [found[stream]] = parse_streams({stream: {"clusters": clusters}})
     return found

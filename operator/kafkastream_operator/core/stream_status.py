@@ -114,7 +114,7 @@ def stream_status(
 ) -> KafkaStreamStatus:
     """Return the status that the stream should have."""
     entry = catalog.streams[name]
-    readers = sorted(subscribers, key=lambda each: each.name)
+    readers = sorted(subscribers, key=lambda subscriber: subscriber.name)
     desired = list((entry.content or {"clusters": {}})["clusters"])
     waiting = [rest for reader in readers if (rest := _remainder(reader, name, entry)) is not None]
     drained = _drained(waiting)
@@ -222,7 +222,7 @@ def _in_force(
     reasons = (
         (reader, "its document is older" if reader.name in older else reader.why_not_in_force) for reader in asking
     )
-    behind = [f"{each.application} ({why})" for each, why in reasons if why]
+    behind = [f"{reader.application} ({why})" for reader, why in reasons if why]
     done = len(asking) - len(behind) if entry.content is not None else 0
     count = InForce(generation=generation, applications=done, of=len(asking))
     if entry.content is None:

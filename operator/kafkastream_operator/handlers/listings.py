@@ -95,7 +95,7 @@ class Listings:
         self._ever_refused |= refused.keys()
         self._looked_up |= refused.keys()
         # kopf waits between its tries of a refused watch. Until an event shows that it is back, listings replace it.
-        self.watched.difference_update({(each, where) for each, _ in WATCHED for where in refused})
+        self.watched.difference_update({(resource, where) for resource, _ in WATCHED for where in refused})
         for namespace, refusal in refused.items():
             if self.failures.get(namespace, 0) % LOGGED_EVERY == 0:
                 log.warning(

@@ -105,7 +105,7 @@ def _add_subscription(families: MetricFamilies, operator: Operator, ref: Ref, su
 
 def _add_operator(families: MetricFamilies, operator: Operator) -> None:
     errors, serving = operator.measured.errors(), operator.health.serving()
-    for resource in {each for each, _ in WATCHED} - {PODS}:
+    for resource in {resource for resource, _ in WATCHED} - {PODS}:
         families.add("reconcile_errors_total", (resource.full_name,), errors.get(resource.full_name, 0))
     for ref, count in operator.queue.failures().items():
         if operator.cache.get(*ref) is not None:

@@ -42,8 +42,8 @@ class Occurrences:
             problems: (reason, text) of all problems that the object has now.
         """
         uid, now, present = found["metadata"]["uid"], self._now(), dict.fromkeys(problems)
-        before = {each: over for each, over in self._seen.get(uid, {}).items() if not _is_forgotten(over, now)}
-        self._seen[uid] = {**{each: over or now for each, over in before.items()}, **present}
+        before = {seen: over for seen, over in self._seen.get(uid, {}).items() if not _is_forgotten(over, now)}
+        self._seen[uid] = {**{seen: over or now for seen, over in before.items()}, **present}
         for reason, text in present:
             if (reason, text) not in before:
                 send_event(self._api, resource, found, reason, text)

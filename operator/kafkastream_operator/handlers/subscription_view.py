@@ -230,7 +230,7 @@ def _driver_pod(
     for pod in pods:
         if application is not None and kind.is_driver(application, pod):
             return pod, True
-    return max(pods, key=lambda each: str(each["metadata"].get("creationTimestamp", "")), default=None), False
+    return max(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")), default=None), False
 
 
 def _driver(cache: Cache, pod: Object, owned: bool, document: str, current: bool) -> Driver:

@@ -54,4 +54,4 @@ def settled(
         old = known.get(new.type)
         since = old.last_transition_time if old is not None and old.status == new.status else now
         done.append(new.model_copy(update={"last_transition_time": since, "observed_generation": generation}))
-    return tuple(sorted(done, key=lambda each: each.type))
+    return tuple(sorted(done, key=lambda new: new.type))

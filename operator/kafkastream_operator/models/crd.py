@@ -118,7 +118,7 @@ def _structural(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None
     if "description" in found:
         found["description"] = _summary_in(str(found["description"]))
     if "properties" in schema:
-        found["properties"] = {name: _structural(each, known) for name, each in schema["properties"].items()}
+        found["properties"] = {name: _structural(part, known) for name, part in schema["properties"].items()}
         if schema.get("required"):
             found["required"] = list(schema["required"])
     if "items" in schema:

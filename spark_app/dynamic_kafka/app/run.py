@@ -217,7 +217,9 @@ class Telemetry:
             pod,
             self.discovery,
             self.board,
-            CommittedProgress(self.board, {name: each.state_location for name, each in options.items()}),
+            CommittedProgress(
+                self.board, {name: sink_options.state_location for name, sink_options in options.items()}
+            ),
             prober=self._prober,
             drains=self._drains,
             lost_topics=self.internal.lost,

@@ -66,7 +66,7 @@ def as_one_error(failures: Mapping[str, DynamicKafkaError]) -> DynamicKafkaError
     _, *further = texts.values()
     more = f". The same holds for {', '.join(same)}" if same else ""
     if further:
-        named = (f"{', '.join(each)}: {text}" for each, text in zip(others, further, strict=True))
+        named = (f"{', '.join(names)}: {text}" for names, text in zip(others, further, strict=True))
         more += f". Further clusters failed: {'; '.join(named)}"
     if not more:
         return first

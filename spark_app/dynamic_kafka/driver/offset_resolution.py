@@ -77,7 +77,9 @@ def topics_with_ids(options: SourceOptions, ids: Mapping[tuple[str, str], str], 
     """
     probes = ClusterProbes(options)
     try:
-        asked = {name: named for name, named in subscription.clusters.items() if any(name == each for each, _ in ids)}
+        asked = {
+            name: named for name, named in subscription.clusters.items() if any(name == cluster for cluster, _ in ids)
+        }
         made, broken = probes.for_subscription(replace(subscription, clusters=asked))
         usable = {key: expected for key, expected in ids.items() if key[0] not in broken}
         return frozenset(usable) - _confirmed(made, DisputedIdsQuestion(usable), options)

@@ -167,7 +167,7 @@ def _mapping_form(located: Located, source: str) -> MetadataDocument:
     if problems:
         raise located.report(problems, source)
     streams = {
-        stream_id: KafkaStream(stream_id, {name: each.metadata() for name, each in stream.clusters.items()})
+        stream_id: KafkaStream(stream_id, {name: cluster.metadata() for name, cluster in stream.clusters.items()})
         for stream_id, stream in document.streams.items()
     }
     reported = raw["streams"] if len(canonical) <= REPORTED_STREAMS_BYTES else None

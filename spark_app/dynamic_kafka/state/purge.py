@@ -109,7 +109,7 @@ class _Purge:
         if not old:
             return []
         kinds: tuple[Kind, ...] = ("verdict", "accepted", "withdrawn")
-        changes = {name: each for kind in kinds for name, each in saved_changes(self._state, query, kind).items()}
+        changes = {name: change for kind in kinds for name, change in saved_changes(self._state, query, kind).items()}
         return [name for name in old if name in changes and not _is_held(self._document, changes[name])]
 
     def _used_acceptances(self) -> list[str]:

@@ -192,7 +192,7 @@ def with_conditions(
     new = settled(with_summary(found), before.conditions, generation=generation, now=now)
     types = {changed.type for changed in new}
     others = [kept for kept in before.conditions if kept.type not in types]
-    conditions = tuple(sorted((*others, *new), key=lambda each: each.type))
+    conditions = tuple(sorted((*others, *new), key=lambda known: known.type))
     return before.model_copy(update={"observed_generation": generation, "conditions": conditions})
 
 

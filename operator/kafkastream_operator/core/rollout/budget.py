@@ -147,26 +147,26 @@ def turns(restarts: Iterable[Restart], rules: Rules, limit: int) -> list[Turn]:
         for key in (None, *restart.streams):
             used[key].append(restart)
 
-    for turn in sorted((turn for turn in known if turn.in_flight), key=lambda each: each.order):
+    for turn in sorted((turn for turn in known if turn.in_flight), key=lambda turn: turn.order):
         take_place(turn)
-    order = sorted((turn for turn in known if turn.waiting), key=lambda each: each.order)
+    order = sorted((turn for turn in known if turn.waiting), key=lambda turn: turn.order)
     found = []
-    for place, each in enumerate(order, 1):
-        own = int(each.in_flight)  # its last patch for an earlier revision still has its effect
-        full = [key for key in each.streams if len(used[key]) - own >= (_rule(rules, key).max_parallel or limit)]
-        causes = [pauses[key] for key in sorted(each.streams) if key in pauses]
+    for place, turn in enumerate(order, 1):
+        own = int(turn.in_flight)  # its last patch for an earlier revision still has its effect
+        full = [key for key in turn.streams if len(used[key]) - own >= (_rule(rules, key).max_parallel or limit)]
+        causes = [pauses[key] for key in sorted(turn.streams) if key in pauses]
         hindrance = ""
         if causes:
             hindrance = _paused_by(*causes[0])
         elif len(used[None]) - own >= limit:
-            hindrance = _full(f"--max-restarts allows ({limit})", used[None], each)
+            hindrance = _full(f"--max-restarts allows ({limit})", used[None], turn)
         elif full:
             key = min(full)
             count = _rule(rules, key).max_parallel
-            hindrance = _full(f"rollout.maxParallel of stream {key.stream} allows ({count})", used[key], each)
+            hindrance = _full(f"rollout.maxParallel of stream {key.stream} allows ({count})", used[key], turn)
         elif not own:
-            take_place(each)
-        found.append(Turn(each, place, len(order), hindrance, bool(causes)))
+            take_place(turn)
+        found.append(Turn(turn, place, len(order), hindrance, bool(causes)))
     return found
 
 
@@ -185,9 +185,9 @@ def _pauses(restarts: Iterable[Restart], rules: Rules) -> Mapping[StreamKey, tup
             if key not in last or last[key][0] < ended:
                 last[key] = ended, restart
     return {
-        key: (key, each)
-        for key, (_, each) in last.items()
-        if each.failed_at is not None and _rule(rules, key).pause_on_failure
+        key: (key, restart)
+        for key, (_, restart) in last.items()
+        if restart.failed_at is not None and _rule(rules, key).pause_on_failure
     }
 
 

@@ -183,7 +183,7 @@ class TopicSetUp:
         """Raise the refusals of one request in one error. Raises ClusterError."""
         tail = f"; {left}" if left else ""
         if refused:
-            raise ClusterError(self._home.name, "; ".join(each.message for _, each in sorted(refused.items())) + tail)
+            raise ClusterError(self._home.name, "; ".join(error.message for _, error in sorted(refused.items())) + tail)
         if unclear:
             text = f"no answer to the request to make the topics {first_few(sorted(unclear))}"
             raise ClusterUnreachableError(self._home.name, text + tail)

@@ -52,7 +52,7 @@ class TopicWatch:
     def start(self, home: Home, result: SetupResult) -> None:
         """Begin to look, after the set-up of the start."""
         self._at_start = frozenset((*result.plan.deleted, *result.plan.recreated))
-        remembered = Remembered(result.kafka_id, {name: each.topic_id for name, each in result.found.items()})
+        remembered = Remembered(result.kafka_id, {name: topic.topic_id for name, topic in result.found.items()})
         threading.Thread(target=self._run, args=(home, remembered), name="internal-topics", daemon=True).start()
 
     def stop(self) -> None:

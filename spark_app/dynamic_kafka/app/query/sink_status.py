@@ -90,7 +90,7 @@ class SinkStatus:
         found: dict[str, str] = {}
         for summary in self.summaries:
             clusters = summary.get("clusters", {})
-            found |= {name: str(each["stalled"]) for name, each in clusters.items() if each.get("stalled")}
+            found |= {name: str(status["stalled"]) for name, status in clusters.items() if status.get("stalled")}
             found |= summary.get("waiting", {})
         return found
 

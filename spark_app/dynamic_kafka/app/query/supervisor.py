@@ -98,22 +98,22 @@ class Supervisor:
 
     # -- while running -------------------------------------------------------------------------------------------
 
-    def _start(self, each: SinkQuery) -> None:
-        reports = self._read_reports.get(each.sink.name)
-        each.starting()
+    def _start(self, sink_query: SinkQuery) -> None:
+        reports = self._read_reports.get(sink_query.sink.name)
+        sink_query.starting()
         try:
-            query = start_query(self._spark, self._config, each.sink, read_reports=reports, home_id=self._home_id)
+            query = start_query(self._spark, self._config, sink_query.sink, read_reports=reports, home_id=self._home_id)
         except DynamicKafkaError:
             raise
         except Exception as error:  # Spark refuses the query, or a function of the user's fails
-            raise self._failed(each, text_of(error)) from error
-        each.started(query)
-        reached = self._board.sinks()[each.sink.name].document
+            raise self._failed(sink_query, text_of(error)) from error
+        sink_query.started(query)
+        reached = self._board.sinks()[sink_query.sink.name].document
         fields = {
-            "event": "started", "sink": each.sink.name, "query": str(query.id),
+            "event": "started", "sink": sink_query.sink.name, "query": str(query.id),
             "documentQuery": reached.query or None,
         }  # fmt: skip
-        log.info("sink %s: query %s has started", each.sink.name, query.id, extra=fields)
+        log.info("sink %s: query %s has started", sink_query.sink.name, query.id, extra=fields)
 
     def _check_queries(self) -> None:
         if self._internal is not None and self._internal.failure is not None:
@@ -138,13 +138,13 @@ class Supervisor:
                     self._read_idle_progress(query)
                 query.stop_when_over(self._board.sinks()[query.sink.name].document)
 
-    def _read_idle_progress(self, each: SinkQuery) -> None:
+    def _read_idle_progress(self, sink_query: SinkQuery) -> None:
         """Show the planner's report while there is no batch: stalled clusters and rejected metadata."""
-        progress = each.query.lastProgress if each.query is not None else None
+        progress = sink_query.query.lastProgress if sink_query.query is not None else None
         if progress is not None:
-            self._board.idle(each.sink.name, json.loads(progress.json))
+            self._board.idle(sink_query.sink.name, json.loads(progress.json))
 
-    def _handle_end(self, each: SinkQuery, query: StreamingQuery) -> None:
+    def _handle_end(self, sink_query: SinkQuery, query: StreamingQuery) -> None:
         """Mark a query that has ended as finished, schedule its restart, or end the application.
 
         Raises:
@@ -152,57 +152,61 @@ class Supervisor:
         """
         raised = query.exception()
         if raised is None:
-            each.ended(self._board)
-            log.info("sink %s: finished", each.sink.name, extra={"event": "finished", "sink": each.sink.name})
+            sink_query.ended(self._board)
+            log.info(
+                "sink %s: finished", sink_query.sink.name, extra={"event": "finished", "sink": sink_query.sink.name}
+            )
             return
         text = text_of(raised)
-        pause = each.restarts.pause_before(text)
+        pause = sink_query.restarts.pause_before(text)
         if pause is None:
-            raise self._failed(each, text)
+            raise self._failed(sink_query, text)
         reason = reason_in(text)
-        fields = {"event": "restart", "sink": each.sink.name, "reason": reason}
-        count = self._board.sinks()[each.sink.name].restarts + 1
-        self._board.update(each.sink.name, state="restarting", last_error=reason, restarts=count)
-        log.warning("sink %s: restarted in %.1f s", each.sink.name, pause, extra=fields)
-        each.restart_at = time.monotonic() + pause
+        fields = {"event": "restart", "sink": sink_query.sink.name, "reason": reason}
+        count = self._board.sinks()[sink_query.sink.name].restarts + 1
+        self._board.update(sink_query.sink.name, state="restarting", last_error=reason, restarts=count)
+        log.warning("sink %s: restarted in %.1f s", sink_query.sink.name, pause, extra=fields)
+        sink_query.restart_at = time.monotonic() + pause
 
-    def _failed(self, each: SinkQuery, text: str) -> _EndedError:
+    def _failed(self, sink_query: SinkQuery, text: str) -> _EndedError:
         """Log that a query has failed for good, and return the error that ends the application."""
-        reason = reason_in(text, self._config.checkpoint_of(each.sink))
-        self._board.update(each.sink.name, state="failed", last_error=reason)
-        fields: dict[str, Any] = {"event": "failed", "sink": each.sink.name, "reason": reason}
+        reason = reason_in(text, self._config.checkpoint_of(sink_query.sink))
+        self._board.update(sink_query.sink.name, state="failed", last_error=reason)
+        fields: dict[str, Any] = {"event": "failed", "sink": sink_query.sink.name, "reason": reason}
         if trace := jvm_trace(text):
             fields["trace"] = trace
-        log.error("sink %s: the query failed", each.sink.name, extra=fields)
+        log.error("sink %s: the query failed", sink_query.sink.name, extra=fields)
         return _EndedError(code_of_text(text), reason)
 
-    def _commit(self, each: SinkQuery, status: SinkStatus) -> None:
+    def _commit(self, sink_query: SinkQuery, status: SinkStatus) -> None:
         """Hand the progress of a committed batch to committer and changelog, and show the commits so far."""
         if status.document.is_initial:
             return
         try:
-            each.commit(*status.documents)
+            sink_query.commit(*status.documents)
         except DynamicKafkaError as error:
-            each.failure = error
-        if each.committer is not None:
-            self._board.update(each.sink.name, commits=each.committer.counts(), committed=each.committer.committed())
+            sink_query.failure = error
+        if sink_query.committer is not None:
+            self._board.update(
+                sink_query.sink.name, commits=sink_query.committer.counts(), committed=sink_query.committer.committed()
+            )
 
     def _on_progress(self, name: str, event: Mapping[str, Any]) -> None:
         """Handle a progress event in the listener's thread: a committed batch, or progress without one."""
-        each = self._queries[name]
-        status = self._board.progress(each.sink.name, event, time.monotonic())
+        sink_query = self._queries[name]
+        status = self._board.progress(sink_query.sink.name, event, time.monotonic())
         if status is None:
             return
         if status.rows:
-            each.restarts.progressed()
-        self._commit(each, status)
+            sink_query.restarts.progressed()
+        self._commit(sink_query, status)
         fields = {
-            "event": "batch", "sink": each.sink.name, "batch": status.batch, "rows": status.rows,
+            "event": "batch", "sink": sink_query.sink.name, "batch": status.batch, "rows": status.rows,
             "documentQuery": status.document.query, "milliseconds": status.batch_ms, "summary": status.summaries[0],
         }  # fmt: skip
         if len(status.summaries) > 1:
             fields["summaries"] = status.summaries
-        log.info("sink %s: batch %d, %d rows", each.sink.name, status.batch, status.rows, extra=fields)
+        log.info("sink %s: batch %d, %d rows", sink_query.sink.name, status.batch, status.rows, extra=fields)
 
     # -- ending --------------------------------------------------------------------------------------------------
 

@@ -256,4 +256,4 @@ class _Gathered:
                 f"the changelog {topic!r} has no record of application {self.config.name!r}, sink {self.sink.name!r},"
                 f" source {self.source}; it has records of: {first_few(there) or 'none'}"
             )
-        return max(own, key=lambda each: (each.written_ms, each.document.number))
+        return max(own, key=lambda known: (known.written_ms, known.document.number))

@@ -156,7 +156,7 @@ def _functions(config: AppConfig) -> Iterator[Finding]:
     named = [(f"function of sink {sink.name}", sink.foreach_batch) for sink in config.sinks]
     wanted = {f"transformation of sink {sink.name}": sink.transformation for sink in config.sinks}
     wanted["transformation"] = config.file.transformation
-    named += [(check, each.function) for check, each in wanted.items() if each is not None]
+    named += [(check, requirement.function) for check, requirement in wanted.items() if requirement is not None]
     for check, path in named:
         if path is not None:
             yield _checked(check, partial(_function, path, config.source))

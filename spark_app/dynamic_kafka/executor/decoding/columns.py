@@ -99,7 +99,7 @@ class Columns:
         if value is None:
             return True
         if isinstance(kind, spark.StructType):
-            parts = [(each.dataType, getattr(value, f"f{at}")) for at, each in enumerate(kind.fields)]
+            parts = [(field.dataType, getattr(value, f"f{at}")) for at, field in enumerate(kind.fields)]
         elif isinstance(kind, spark.ArrayType):
             parts = [(kind.elementType, item) for item in value]
         elif isinstance(kind, spark.MapType):
@@ -156,7 +156,7 @@ class Columns:
 def _offsets(values: Sequence[Any]) -> pa.Array:
     """Return where each list or map begins in its items, and where the last one ends; null for a value that is null."""
     ends = list(accumulate((len(value) if value is not None else 0 for value in values), initial=0))
-    return pa.array([None if each is None else at for each, at in zip([*values, ()], ends, strict=True)], pa.int32())
+    return pa.array([None if value is None else at for value, at in zip([*values, ()], ends, strict=True)], pa.int32())
 
 
 def _read(

@@ -147,7 +147,7 @@ class ConsumerCache:
     def _evict(self, wanted: tuple[str, str] | None) -> None:
         """Close the consumers that no source needs, that are idle too long, or that are too many."""
         now = time.monotonic()
-        self._needs = {source: each for source, each in self._needs.items() if now - each.used_at <= IDLE_S}
+        self._needs = {source: need for source, need in self._needs.items() if now - need.used_at <= IDLE_S}
         needed = {key for need in self._needs.values() for key in need.digests.items()}
         unused = [key for key, cached in self._by_key.items() if not cached.in_use and key != wanted]
         surplus = len(self._by_key) + (wanted not in self._by_key) - MAX_CONSUMERS
