@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from dynamic_kafka.errors import ClusterError, ReadTimeoutError
+from dynamic_kafka.errors import ClusterError, DataLossError, ReadTimeoutError
 from dynamic_kafka.executor.reading.partition_bounds import absence
 from dynamic_kafka.executor.reading.range_reader import read_range
 from dynamic_kafka.kafka.admin import ClusterAdmin
@@ -163,7 +163,7 @@ class Pending(NamedTuple):
 def pending_batch(brokers: Brokers, topic: Topic, path: Path, **options: object) -> Iterator[Pending]:
     kept, away = (brokers.a.create_topic(topic(name)) for name in ("kept", "away"))
     write_metadata(path, stream("orders", cluster("a", brokers.a, [kept, away])))
-    with reading(path, failOnDataLoss="false", **options) as run:
+    with reading(path, **{"failOnDataLoss": "false", **options}) as run:
         run.until_rows(produce("a", brokers.a, kept, 2) + produce("a", brokers.a, away, 2))
         rows = run.rows() + produce("a", brokers.a, kept, 3)
         left = produce("a", brokers.a, away, 3)
@@ -197,6 +197,15 @@ def test_a_replay_of_a_deleted_topic_may_accept_the_loss(brokers: Brokers, topic
         # Another topic of this name is read from its first record
         brokers.a.create_topic(away)
         run.until_rows(rows + produce("a", brokers.a, away, 4, prefix="new"))
+
+
+def test_a_deleted_topic_ends_no_process(brokers: Brokers, topic: Topic, path: Path) -> None:
+    """The client, which has read the topic, calls `error_cb` while we wait. Confluent's function aborts the process."""
+    soon = {"kafka.topic.metadata.propagation.max.ms": 1000}
+    with pending_batch(brokers, topic, path, failOnDataLoss="true", **soon) as (run, away, _, _):
+        brokers.a.delete_topic(away)
+        with pytest.raises(DataLossError, match=rf"{away}.*the topic no longer exists"):
+            run.batch()
 
 
 def test_executors_skip_no_range_of_a_topic_that_is_away(brokers: Brokers, topic: Topic, path: Path) -> None:

@@ -98,9 +98,31 @@ static void queue_destroy(rd_kafka_queue_t *of)
     assert(of != NULL);
     living--;
 }
+enum { GONE = 1003 }; /* an error about the partition itself, which librdkafka gives to the callback of the client */
+static error_cb_t *error_cb;
+static int confluents_calls, raised;
+static void confluents(rd_kafka_t *handle, int code, const char *text, void *opaque)
+{
+    assert(handle == NULL && code == GONE && text != NULL && opaque == &raised);
+    confluents_calls++;
+}
+static int conf_get(const rd_kafka_conf_t *conf, const char *name, char *text, size_t *size)
+{
+    assert(conf == NULL && strcmp(name, "error_cb") == 0);
+    return snprintf(text, *size, "%p", *(void **)&(error_cb_t *){confluents}) < 0;
+}
+static void conf_set_error_cb(rd_kafka_conf_t *conf, error_cb_t *found)
+{
+    assert(conf == NULL);
+    error_cb = found;
+}
 static ssize_t consume(rd_kafka_queue_t *of, int timeout_ms, rd_kafka_message_t **messages, size_t most)
 {
     assert(of != NULL && most >= 1 && most <= MOST_MESSAGES && (timeout_ms == 0 || most == 1));
+    if (any(20) == 0) {
+        error_cb(NULL, GONE, any(2) ? "gone" : NULL, NULL);
+        raised = 1;
+    }
     if (any(10) == 0)
         return any(2) ? 0 : -1;
     size_t count = 0, some_of = 1 + any(most);
@@ -239,7 +261,12 @@ static void read_range(struct partition *partition)
                 kept[expected++] = sent;
             before = sent->message.offset + 1;
         }
-        for (bool found = fetched.notice == NONE; !found;) {
+        bool is_gone = fetched.notice == CLIENT_ERROR && fetched.code == GONE;
+        if (is_gone) {
+            assert(raised && fetched.notice_offset == fetched.position);
+            raised = 0;
+        }
+        for (bool found = fetched.notice == NONE || is_gone; !found;) {
             struct sent *sent = queue[seen++];
             assert(seen <= served);
             found = sent->message.err != 0 || sent->message.offset >= before;
@@ -262,10 +289,18 @@ static void read_range(struct partition *partition)
     if (any(2))
         compare(&partition->rows, kept, expected, has_headers);
     close_partition(partition);
+    raised = 0;
     free_rows(&partition->rows);
     assert(living == 0); /* neither a message nor a queue is left, or a client could not be destroyed */
     for (size_t at = 0; at < queued; at++)
         destroy(queue[at]);
+}
+
+static void check_errors(void)
+{
+    guard_errors(NULL);
+    error_cb(NULL, GONE, "outside of a fetch", &raised);
+    assert(error_cb == on_error && confluents_calls == 1);
 }
 
 static void check_limits(void)
@@ -290,6 +325,8 @@ int main(int count, char **arguments)
     kafka.queue_destroy = queue_destroy;
     kafka.consume_batch_queue = consume;
     kafka.message_errstr = errstr;
+    kafka.conf_get = conf_get;
+    kafka.conf_set_error_cb = conf_set_error_cb;
     kafka.message_timestamp = timestamp;
     kafka.message_leader_epoch = epoch;
     kafka.message_headers = headers;
@@ -297,6 +334,7 @@ int main(int count, char **arguments)
     kafka.message_destroy = message_destroy;
     struct partition *partition = calloc(1, sizeof *partition);
     start_rows(&partition->rows, false);
+    check_errors();
     check_limits();
     long ranges = 0;
     do

@@ -32,6 +32,7 @@ typedef struct rd_kafka_message_s {
 
 typedef rd_kafka_resp_err_t on_new_t(rd_kafka_t *, const rd_kafka_conf_t *, void *, char *, size_t);
 typedef rd_kafka_resp_err_t on_destroy_t(rd_kafka_t *, void *);
+typedef void error_cb_t(rd_kafka_t *, int, const char *, void *);
 
 #define LIBRDKAFKA(each) \
     each(rd_kafka_queue_t *, queue_get_partition, (rd_kafka_t *, const char *, int32_t)) \
@@ -45,6 +46,8 @@ typedef rd_kafka_resp_err_t on_destroy_t(rd_kafka_t *, void *);
     each(rd_kafka_resp_err_t, header_get_all, \
          (const rd_kafka_headers_t *, size_t, const char **, const void **, size_t *)) \
     each(void, message_destroy, (rd_kafka_message_t *)) \
+    each(int, conf_get, (const rd_kafka_conf_t *, const char *, char *, size_t *)) \
+    each(void, conf_set_error_cb, (rd_kafka_conf_t *, error_cb_t *)) \
     each(rd_kafka_resp_err_t, conf_interceptor_add_on_new, (rd_kafka_conf_t *, const char *, on_new_t *, void *)) \
     each(rd_kafka_resp_err_t, interceptor_add_on_destroy, (rd_kafka_t *, const char *, on_destroy_t *, void *))
 
@@ -63,6 +66,8 @@ struct partition {
     struct rows rows;
     struct header *headers;
     size_t header_room;
+    int error; /* of the client, about this partition; 0: none */
+    char error_text[256];
 };
 
 struct wanted {
@@ -81,6 +86,37 @@ struct fetched {
     char text[1024];
 };
 
+/* -- errors of the client ------------------------------------------------------------------------------------------ */
+
+static error_cb_t *confluents_error_cb;          /* one function for all clients of the process */
+static _Thread_local struct partition *awaiting; /* the partition whose messages this thread waits for */
+
+/* Take the place of confluent's function. librdkafka calls it while we wait for messages, too: if the topic is deleted,
+ * for instance. Outside of its own calls, confluent's function ends the process.
+ */
+static void on_error(rd_kafka_t *handle, int code, const char *text, void *opaque)
+{
+    if (awaiting != NULL) {
+        awaiting->error = code;
+        snprintf(awaiting->error_text, sizeof awaiting->error_text, "%s", text ? text : "");
+    } else if (confluents_error_cb != NULL) {
+        confluents_error_cb(handle, code, text, opaque);
+    }
+}
+
+/* Guard the configuration of a client that is being made. librdkafka gives a pointer as text. */
+static void guard_errors(rd_kafka_conf_t *conf)
+{
+    char text[64] = "";
+    size_t size = sizeof text;
+    void *found = NULL;
+    if (kafka.conf_get(conf, "error_cb", text, &size) == 0 && sscanf(text, "%p", &found) == 1 && found != NULL)
+        *(void **)&confluents_error_cb = found;
+    kafka.conf_set_error_cb(conf, on_error);
+}
+
+/* -- messages ------------------------------------------------------------------------------------------------------ */
+
 static void drop_arrived(struct partition *partition)
 {
     while (partition->next < partition->arrived_end)
@@ -92,6 +128,7 @@ static void drop_arrived(struct partition *partition)
 static void close_partition(struct partition *partition)
 {
     drop_arrived(partition);
+    partition->error = 0;
     if (partition->queue == NULL)
         return;
     kafka.queue_destroy(partition->queue);
@@ -114,11 +151,25 @@ static size_t await_messages(struct partition *partition, int timeout_ms, int64_
 {
     if (partition->next == partition->arrived_end) {
         size_t count = most > MOST_MESSAGES ? MOST_MESSAGES : most < 1 ? 1 : (size_t)most;
+        awaiting = partition;
         ssize_t arrived = kafka.consume_batch_queue(partition->queue, timeout_ms, partition->arrived, count);
+        awaiting = NULL;
         partition->next = 0;
         partition->arrived_end = arrived > 0 ? (size_t)arrived : 0;
     }
     return partition->arrived_end - partition->next;
+}
+
+/* Report an error of the client, behind all messages that arrived before it. */
+static void take_error(struct partition *partition, struct fetched *fetched)
+{
+    if (partition->error == 0)
+        return;
+    fetched->notice = CLIENT_ERROR;
+    fetched->notice_offset = fetched->position;
+    fetched->code = partition->error;
+    snprintf(fetched->text, sizeof fetched->text, "%s", partition->error_text);
+    partition->error = 0;
 }
 
 static int push_message(struct partition *partition, const rd_kafka_message_t *message)
@@ -166,8 +217,10 @@ static int fetch(struct partition *partition, const struct wanted *wanted, int t
     double mean_size = wanted->mean_size > 1 ? wanted->mean_size : 1;
     *fetched = (struct fetched){.first = -1, .position = wanted->position};
     while (rows->count < rows_end && (int64_t)rows->size < size_end && fetched->position < wanted->end) {
-        if (await_messages(partition, timeout_ms, most) == 0)
+        if (await_messages(partition, timeout_ms, most) == 0) {
+            take_error(partition, fetched);
             return DONE;
+        }
         timeout_ms = 0;
         while (partition->next < partition->arrived_end) {
             rd_kafka_message_t *message = partition->arrived[partition->next];

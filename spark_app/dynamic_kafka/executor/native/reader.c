@@ -54,7 +54,7 @@ static rd_kafka_resp_err_t on_destroy(rd_kafka_t *handle, void *opaque)
 static rd_kafka_resp_err_t on_new(rd_kafka_t *handle, const rd_kafka_conf_t *conf, void *opaque, char *text, size_t size)
 {
     struct client *client = calloc(1, sizeof *client);
-    (void)conf, (void)opaque, (void)text, (void)size;
+    (void)opaque, (void)text, (void)size;
     if (client == NULL || pthread_mutex_init(&client->lock, NULL) != 0) {
         free(client);
         return 0; /* Python finds no client, and says so */
@@ -62,6 +62,7 @@ static rd_kafka_resp_err_t on_new(rd_kafka_t *handle, const rd_kafka_conf_t *con
     client->references = 1;
     client->handle = handle;
     start_rows(&client->partition.rows, false);
+    guard_errors((rd_kafka_conf_t *)conf); /* the client's own; it calls no function of it yet */
     if (kafka.interceptor_add_on_destroy(handle, NAME, on_destroy, client) != 0) {
         release_client(client);
         return 0;
