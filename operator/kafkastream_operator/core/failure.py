@@ -67,7 +67,8 @@ def failure_in(text: str) -> Failure:
     """
     cause = _most_useful_line(text)
     named = _EXIT_CODE.search(cause)
-    return _explained(cause, int(named[1]) if named is not None else None)
+    code = int(named[1]) if named is not None else None
+    return _explained(cause, code if code is not None and code <= 255 else None)
 
 
 def ended_containers(pod: Mapping[str, Any], names: frozenset[str] = frozenset()) -> dict[str, Mapping[str, Any]]:
@@ -94,8 +95,8 @@ def driver_failure(pod: Mapping[str, Any], names: frozenset[str] = frozenset()) 
         return None
     texts = [text for end in failed.values() if (text := str(end.get("message") or "").strip())]
     for message in filter(None, map(TerminationMessage.parse, texts)):
-        cause = _most_useful_line(message.reason)
-        return _explained(f"exit code {message.code}: {cause}", message.code)
+        cause = f"exit code {message.code}: {_most_useful_line(message.reason)}"
+        return _explained(cause.rstrip(": "), message.code)
     if texts:
         return Failure(_most_useful_line("\n".join(texts)))
     return failure_in(

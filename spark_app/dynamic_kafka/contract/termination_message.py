@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.wording import counted
 
-MAX_BYTES = 3000
-"""Kubernetes keeps only the last 4096 bytes. The condition that quotes the reason has 4096 characters, too."""
+MAX_BYTES = 2000
+"""A kubelet keeps at most 4096 bytes of a message, and 12 KiB of those of all containers of a pod."""
 
 
 class ChangedTopic(NamedTuple):
@@ -55,21 +55,19 @@ class TerminationMessage:
         """Return the message in a text; None if the text is of another program."""
         try:
             wire = json.loads(text)
-            if type(wire["code"]) is not int:
-                return None
             return cls(
-                code=wire["code"],
-                reason=str(wire["reason"]),
+                code=_number(wire["code"], most=255),
+                reason=_text(wire["reason"]),
                 finished=wire.get("finished") is True,
                 changed_topics=tuple(_changed(topic) for topic in wire.get("changedTopics", ())),
-                more_topics=int(wire.get("moreTopics", 0)),
+                more_topics=_number(wire.get("moreTopics", 0), most=1_000_000),
             )
-        except (ValueError, TypeError, LookupError, AttributeError):
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
             return None
 
     def text(self) -> str:
         """Return the text for the container's termination log. Topics without room are counted; the reason is cut."""
-        message = replace(self, reason=self.reason.encode(errors="replace").decode())
+        message = replace(self, reason=_text(self.reason))
         while len((text := message._json()).encode()) > MAX_BYTES:
             if message.changed_topics:
                 topics = message.changed_topics[:-1]
@@ -88,4 +86,15 @@ class TerminationMessage:
 
 
 def _changed(wire: Mapping[str, Any]) -> ChangedTopic:
-    return ChangedTopic(*(str(wire[name]) for name in ChangedTopic._fields))
+    return ChangedTopic(*(_text(wire[name]) for name in ChangedTopic._fields))
+
+
+def _number(value: object, *, most: int) -> int:
+    if type(value) is not int or not 0 <= value <= most:
+        raise ValueError
+    return value
+
+
+def _text(value: object) -> str:
+    """Return a text without lone surrogates, which no other JSON may hold."""
+    return str(value).encode(errors="replace").decode()

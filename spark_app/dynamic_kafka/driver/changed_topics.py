@@ -101,7 +101,8 @@ class ChangedTopics:
         if found is not None and pin not in (None, found):
             raise integrity_error([TopicChange(cluster, topic, str(pin), found, pinned=True)])
         if found is None or planned.topic_id is None:
-            return not self._options.fail_on_data_loss and _is_gone(part, seen.answers[cluster])
+            is_assigned = self._options.single is not None and bool(self._options.single.assign)
+            return not (self._options.fail_on_data_loss or is_assigned) and _is_gone(part, seen.answers[cluster])
         if found == planned.topic_id:
             return False
         change = TopicChange(cluster, topic, planned.topic_id, found)

@@ -221,6 +221,10 @@ class Replays:
             left_out.append(part)
             if reason == "removed":
                 removed.add((part.split.cluster, part.split.topic))
+                # No user has taken a topic out that a pattern matches: `_check_unlisted` confirms that it is gone.
+                is_matched = self._options.is_matched(part.split.topic)
+                if is_matched and not self._options.fail_on_data_loss and self._state is not None:
+                    reason = "recreated"
             # If a topic is removed from a cluster that does not answer, `pendingRemovedRanges` decides.
             if reasons.get(part.split.cluster) != "removed":
                 reasons[part.split.cluster] = reason

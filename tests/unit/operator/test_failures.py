@@ -139,7 +139,8 @@ def test_an_exit_code_of_ours_is_put_into_words() -> None:
         " sink, Spark)"
     )
     assert failure_in(CRASHED.replace("6", "137")).cause == CRASHED.replace("6", "137")
-    assert failure_in("spark-submit: exit status 6").cause == "spark-submit: exit status 6"
+    assert failure_in("spark-submit: exit status 6") == Failure("spark-submit: exit status 6")
+    assert failure_in("exit code 404") == Failure("exit code 404")
 
 
 def test_the_words_for_exit_codes_are_those_of_the_guide() -> None:

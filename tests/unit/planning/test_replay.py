@@ -141,10 +141,11 @@ def test_what_goes_after_an_amendment_needs_one_more() -> None:
     assert {amendment.left_out for amendment in state.amendments("q")} == {(WEST_T,), (EAST_U,)}
 
 
+@pytest.mark.parametrize("more", [{}, {"failOnDataLoss": "false", "pendingRemovedRanges": "refuse"}])
 @pytest.mark.parametrize("exists", [True, False])
-def test_a_topic_that_one_listing_of_a_pattern_lacks_is_kept(exists: bool) -> None:
+def test_a_topic_that_one_listing_of_a_pattern_lacks_is_kept(exists: bool, more: dict[str, str]) -> None:
     # Given a pending batch of two topics that match a pattern, and a list of topics that lacks one of them
-    given = {"kafka.bootstrap.servers": "e:9", "subscribePattern": "t|u", "stateLocation": "memory"}
+    given = {"kafka.bootstrap.servers": "e:9", "subscribePattern": "t|u", "stateLocation": "memory", **more}
     options = parse_options(given, mode="streaming")
     assert options.single is not None
     name, state = options.single.cluster_id, MemoryState()

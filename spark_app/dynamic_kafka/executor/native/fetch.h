@@ -97,6 +97,8 @@ static _Thread_local struct partition *awaiting; /* the partition whose messages
 static void on_error(rd_kafka_t *handle, int code, const char *text, void *opaque)
 {
     if (awaiting != NULL) {
+        if (awaiting->error != 0)
+            return; /* the first one is the cause of the others */
         awaiting->error = code;
         snprintf(awaiting->error_text, sizeof awaiting->error_text, "%s", text ? text : "");
     } else if (confluents_error_cb != NULL) {
@@ -110,7 +112,8 @@ static void guard_errors(rd_kafka_conf_t *conf)
     char text[64] = "";
     size_t size = sizeof text;
     void *found = NULL;
-    if (kafka.conf_get(conf, "error_cb", text, &size) == 0 && sscanf(text, "%p", &found) == 1 && found != NULL)
+    if (kafka.conf_get(conf, "error_cb", text, &size) == 0 && sscanf(text, "%p", &found) == 1 && found != NULL &&
+        found != *(void **)&(error_cb_t *){on_error})
         *(void **)&confluents_error_cb = found;
     kafka.conf_set_error_cb(conf, on_error);
 }
