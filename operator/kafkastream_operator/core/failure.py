@@ -10,7 +10,7 @@ fail alike give the same line.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from dynamic_kafka.contract.exit_codes import MEANINGS
@@ -85,6 +85,20 @@ def ended_containers(pod: Mapping[str, Any], names: frozenset[str] = frozenset()
     }
 
 
+def termination_messages(
+    ended: Mapping[str, Mapping[str, Any]],
+) -> Iterator[tuple[Mapping[str, Any], TerminationMessage]]:
+    """Yield the end of each container that has left a message of the bundled application, and the message.
+
+    Args:
+        ended: as of `ended_containers`.
+    """
+    for end in ended.values():
+        message = TerminationMessage.parse(str(end.get("message") or ""))
+        if message is not None:
+            yield end, message
+
+
 def driver_failure(pod: Mapping[str, Any], names: frozenset[str] = frozenset()) -> Failure | None:
     """Return the failure of a pod's containers from its status; None if none has failed. Arguments as above.
 
@@ -93,11 +107,10 @@ def driver_failure(pod: Mapping[str, Any], names: frozenset[str] = frozenset()) 
     failed = {name: end for name, end in ended_containers(pod, names).items() if end.get("exitCode")}
     if not failed:
         return None
-    texts = [text for end in failed.values() if (text := str(end.get("message") or "").strip())]
-    for message in filter(None, map(TerminationMessage.parse, texts)):
+    for _, message in termination_messages(failed):
         cause = f"exit code {message.code}: {_most_useful_line(message.reason)}"
         return _explained(cause.rstrip(": "), message.code)
-    if texts:
+    if texts := [text for end in failed.values() if (text := str(end.get("message") or "").strip())]:
         return Failure(_most_useful_line("\n".join(texts)))
     return failure_in(
         "\n".join(
@@ -112,9 +125,8 @@ def finished_at(pod: Mapping[str, Any]) -> str:
 
     The application writes that as the termination message, which the kubelet keeps for as long as the pod exists.
     """
-    for end in ended_containers(pod).values():
-        message = TerminationMessage.parse(str(end.get("message") or ""))
-        if message is not None and message.finished and not end.get("exitCode"):
+    for end, message in termination_messages(ended_containers(pod)):
+        if message.finished and not end.get("exitCode"):
             return str(end.get("finishedAt") or "")
     return ""
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynamic_kafka.contract.exit_codes import ExitCode
-from dynamic_kafka.contract.termination_message import ChangedTopic, TerminationMessage
+from dynamic_kafka.contract.termination_message import ChangedTopic
 from dynamic_kafka.wording import without_secrets
 from kafkastream_operator.core.document import Streams, entries
-from kafkastream_operator.core.failure import ended_containers
+from kafkastream_operator.core.failure import ended_containers, termination_messages
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,8 @@ class TopicVerdict:
         Args:
             names: the containers that count; empty: all of them.
         """
-        for end in ended_containers(pod, names).values():
-            message = TerminationMessage.parse(str(end.get("message") or ""))
-            if message is not None and message.code == ExitCode.TOPIC_INTEGRITY:
+        for _, message in termination_messages(ended_containers(pod, names)):
+            if message.code == ExitCode.TOPIC_INTEGRITY:
                 text = " ".join(without_secrets(message.reason).split())
                 return cls(text, message.changed_topics, message.more_topics)
         return None

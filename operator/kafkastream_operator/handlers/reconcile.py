@@ -273,7 +273,7 @@ class Reconciler:
         )
         if status != before:
             written = write_status(self._api, self._cache, STREAMS, found, status)
-            known = {(known.reason, known.message) for known in before.conditions if known.type == "Ready"}
+            known = {(old.reason, old.message) for old in before.conditions if old.type == "Ready"}
             for present in status.conditions:
                 if (present.type, present.status) == ("Ready", "False") and (
                     present.reason,

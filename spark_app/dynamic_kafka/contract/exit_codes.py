@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal
 
-INIT_COMMAND = "`python -m dynamic_kafka.app init app.yaml`"
+from dynamic_kafka.wording import tool_command
+
+INIT_COMMAND = tool_command("init")
 
 
 class ExitCode(IntEnum):

@@ -80,7 +80,7 @@ def test_the_runbooks_commands_fit_both_kinds() -> None:
 
 def test_the_runbooks_have_a_remedy_for_each_exit_code() -> None:
     rows = re.findall(r"^\| (\d+) \| .+ \| .+ \|$", RUNBOOKS, re.MULTILINE)
-    assert [int(each) for each in rows] == list(MEANINGS)
+    assert [int(code) for code in rows] == list(MEANINGS)
 
 
 def test_a_document_is_sought_in_projected_volumes_too() -> None:

@@ -53,7 +53,7 @@ def calls(name: str, argument: int) -> set[str]:
 
 def reasons() -> set[str]:
     """Return the reasons of all conditions: direct ones, of held streams, refused Secrets, applications, exit codes."""
-    of_exit_codes = {each.reason for each in MEANINGS.values()} - {""}
+    of_exit_codes = {meaning.reason for meaning in MEANINGS.values()} - {""}
     return calls("condition", 2) | calls("Held", 1) | calls("Refusal", 0) | set(get_args(Life)) | of_exit_codes
 
 

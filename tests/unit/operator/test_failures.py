@@ -130,7 +130,7 @@ def test_two_attempts_that_fail_alike_have_one_cause(one: str, other: str) -> No
 
 def test_different_causes_stay_different() -> None:
     texts = [REFUSED, CRASHED, CRASHED.replace("6", "5"), CRASHED.replace("6", "137"), "a:9092 denied", "a:9093 denied"]
-    assert len({failure_in(each).cause for each in texts}) == len(texts)
+    assert len({failure_in(text).cause for text in texts}) == len(texts)
 
 
 def test_an_exit_code_of_ours_is_put_into_words() -> None:

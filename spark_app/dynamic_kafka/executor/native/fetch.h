@@ -111,10 +111,10 @@ static void guard_errors(rd_kafka_conf_t *conf)
 {
     char text[64] = "";
     size_t size = sizeof text;
-    void *found = NULL;
-    if (kafka.conf_get(conf, "error_cb", text, &size) == 0 && sscanf(text, "%p", &found) == 1 && found != NULL &&
-        found != *(void **)&(error_cb_t *){on_error})
-        *(void **)&confluents_error_cb = found;
+    error_cb_t *found = NULL;
+    if (kafka.conf_get(conf, "error_cb", text, &size) == 0 && sscanf(text, "%p", (void **)&found) == 1 &&
+        found != NULL && found != on_error)
+        confluents_error_cb = found;
     kafka.conf_set_error_cb(conf, on_error);
 }
 
