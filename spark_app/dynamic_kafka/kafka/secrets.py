@@ -8,12 +8,12 @@ content, not even in the error that caused them.
 from __future__ import annotations
 
 import os
+import re
 import stat
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from dynamic_kafka.errors import SecretError, SecretWithheldError
-from dynamic_kafka.kafka.properties_file import parse_properties
 from dynamic_kafka.metadata.properties import LOCATION_KEYS, SECRET_FILE_KEYS, is_plain_name, secret_file_problem
 from dynamic_kafka.metadata.server_list import check_server_list, foreign_servers
 from dynamic_kafka.options.secrets import REFERENCE_FORMS, Reference, is_malformed, split_references
@@ -243,3 +243,49 @@ def _identity(status: os.stat_result) -> _Identity:
 
 def _without_line_break(text: str) -> str:
     return text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
+
+
+# -- properties file ------------------------------------------------------------------------------------------
+
+
+_KEY = re.compile(r"((?:[^\\=:\s]|\\.)*)[ \t\f]*[=:]?[ \t\f]*", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
+_CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Return the keys and values of a properties file. The last value of a repeated key wins, as in Java.
+
+    A line that ends in an odd number of backslashes continues in the next one. `#` and `!` begin comments. A key ends
+    at the first `=`, `:` or blank without a backslash before it.
+    """
+    found: dict[str, str] = {}
+    for line in _logical_lines(text):
+        key = _KEY.match(line)
+        if key is not None:
+            found[_unescape(key.group(1))] = _unescape(line[key.end() :])
+    return found
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    joined = ""
+    for raw in re.split(r"\r\n|\r|\n", text):
+        line = raw.lstrip(" \t\f")
+        if not joined and (not line or line[0] in "#!"):
+            continue
+        trailing = len(line) - len(line.rstrip("\\"))
+        if trailing % 2:
+            joined += line[:-1]
+            continue
+        yield joined + line
+        joined = ""
+    if joined:
+        yield joined
+
+
+def _unescape(text: str) -> str:
+    def character(found: re.Match[str]) -> str:
+        code = found.group(1)
+        return chr(int(code[1:], 16)) if len(code) == 5 else _CONTROL.get(code, code)
+
+    return _ESCAPE.sub(character, text)

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from dynamic_kafka.errors import OffsetDocumentError
-from dynamic_kafka.planning.admission import must_wait, share
 from dynamic_kafka.planning.document.codec import fingerprint
 from dynamic_kafka.planning.document.progress import OffsetDocument, TopicProgress
 from dynamic_kafka.planning.losses.dataloss import is_recreated
@@ -293,3 +293,49 @@ def _map_topics(document: OffsetDocument, change: TopicChange) -> OffsetDocument
         for cluster, progress in document.clusters.items()
     }
     return replace(document, clusters=clusters)
+
+
+# -- admission ------------------------------------------------------------------------------------------
+
+
+S = TypeVar("S")
+
+
+def share(lags: Mapping[S, int], limit: int, turn: int = 0) -> dict[S, int]:
+    """Share `limit` offsets over splits by their lag.
+
+    Args:
+        lags: offsets waiting per split; splits without any are ignored.
+        limit: offsets to give out in total, at least 1.
+        turn: a number that grows with every batch. With fewer offsets than splits, it selects the splits of this batch,
+            so that each split has its turn. It comes from the offset document, so that a plan is a pure function.
+
+    Returns:
+        Offsets per split with lag, each at most its lag; their sum is min(limit, total lag).
+    """
+    waiting = [split for split, lag in lags.items() if lag > 0]
+    total = sum(lags[split] for split in waiting)
+    if total <= limit:
+        return {split: lags[split] for split in waiting}
+    if limit < len(waiting):
+        first = turn * limit % len(waiting)
+        chosen = (waiting[first:] + waiting[:first])[:limit]
+        return dict.fromkeys(chosen, 1)
+    # One for each split, the rest by lag: rounded down first, then the largest remainders, ties by order.
+    rest, rest_total = limit - len(waiting), total - len(waiting)
+    granted = {split: 1 + (lags[split] - 1) * rest // rest_total for split in waiting}
+    left = limit - sum(granted.values())
+    by_remainder = sorted(waiting, key=lambda split: -((lags[split] - 1) * rest % rest_total))
+    for split in by_remainder[:left]:
+        granted[split] += 1
+    return granted
+
+
+def must_wait(total_lag: int, *, min_offsets: int | None, waited_ms: int, max_delay_ms: int) -> bool:
+    """Return whether a batch waits for more records (`minOffsetsPerTrigger`), at most for `maxTriggerDelay`.
+
+    Args:
+        total_lag: offsets waiting over all splits.
+        waited_ms: milliseconds since the last batch was planned.
+    """
+    return min_offsets is not None and 0 < total_lag < min_offsets and waited_ms < max_delay_ms

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.app.query.restart_policy import MAX_IN_VAIN, MAX_PAUSE_S, RestartPolicy
+from dynamic_kafka.app.query.sink_query import MAX_IN_VAIN, MAX_PAUSE_S, RestartPolicy
 from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.query.stop_request import StopRequest
 from dynamic_kafka.app.query.supervisor import Supervisor

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from dynamic_kafka.app.tools import abandon, accept
-from dynamic_kafka.app.tools.unreadable_ranges import unreadable_error
+from dynamic_kafka.app.tools.preview import unreadable_error
 from dynamic_kafka.metadata.names import check_cluster_id
 from dynamic_kafka.planning.losses.dataloss import recreated_while_pending
 from dynamic_kafka.planning.sameness.identity import identity_choices

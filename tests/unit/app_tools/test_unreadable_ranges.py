@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dynamic_kafka.app.tools.unreadable_ranges import find_unreadable, unreadable_error
+from dynamic_kafka.app.tools.preview import find_unreadable, unreadable_error
 from dynamic_kafka.planning.observation import TopicObservation
 from dynamic_kafka.planning.splits import Split, SplitRange
 

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.errors import SecretError
-from dynamic_kafka.kafka.properties_file import parse_properties
-from dynamic_kafka.kafka.secrets import read_secret_folder, resolve
+from dynamic_kafka.kafka.secrets import parse_properties, read_secret_folder, resolve
 
 SECRET = "hunter2"
 

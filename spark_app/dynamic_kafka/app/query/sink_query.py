@@ -10,6 +10,8 @@ import json
 import logging
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dynamic_kafka.app.config.app_config import AppConfig
@@ -17,11 +19,10 @@ from dynamic_kafka.app.config.schema import Sink
 from dynamic_kafka.app.failures import reason_in, text_of
 from dynamic_kafka.app.internal_topics.changelog import ChangelogWriter
 from dynamic_kafka.app.query.amended_progress import AmendedProgress
-from dynamic_kafka.app.query.restart_policy import RestartPolicy
 from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.query.sinks import query_name
 from dynamic_kafka.driver.cluster_clients import client_of
-from dynamic_kafka.errors import DynamicKafkaError, MetadataError, OptionError
+from dynamic_kafka.errors import DynamicKafkaError, ErrorCode, MetadataError, OptionError
 from dynamic_kafka.kafka.commits import GroupCommitter
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
 from dynamic_kafka.planning.document.progress import OffsetDocument
@@ -185,3 +186,44 @@ def stop_quietly(query: StreamingQuery) -> None:
         query.stop()
     except Exception as error:
         log.warning("a query could not be stopped cleanly: %s", reason_in(text_of(error)))
+
+
+# -- restart policy ------------------------------------------------------------------------------------------
+
+
+RESTARTABLE = ("READ_TIMEOUT", "CLUSTER_UNREACHABLE", "CLUSTER_REFUSED")
+MAX_PAUSE_S = 30.0
+MAX_IN_VAIN = 10
+"""So many restarts without a batch with rows are made; the next failure ends the application."""
+
+
+@dataclass
+class RestartPolicy:
+    """The restarts of one query.
+
+    Args:
+        stall: whether `clusterFailurePolicy` is `stall`.
+        is_named: returns whether fresh metadata still names a cluster; may look it up.
+        pause_s: the pause before the first restart in seconds; it doubles with each restart in vain.
+        in_vain: the restarts since the last batch with rows.
+    """
+
+    stall: bool
+    is_named: Callable[[str], bool]
+    pause_s: float
+    in_vain: int = 0
+
+    def pause_before(self, failure: str) -> float | None:
+        """Return the seconds to wait before a restart after this failure; None if the failure is final."""
+        found = ErrorCode.find(failure)
+        if found is None or found.code not in RESTARTABLE or self.in_vain >= MAX_IN_VAIN:
+            return None
+        if not self.stall and self.is_named(found.cluster):
+            return None
+        pause = min(MAX_PAUSE_S, self.pause_s * 2**self.in_vain)
+        self.in_vain += 1
+        return float(pause)
+
+    def progressed(self) -> None:
+        """Set the count of restarts back: a batch with rows was committed."""
+        self.in_vain = 0
