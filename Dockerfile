@@ -1,4 +1,4 @@
-# The two images of a release: `operator`, and `spark-app` for drivers and executors. docs/images.md has the commands.
+# The two images of a release: `operator`, and `spark-app` for drivers and executors. docs/how-to/images.md has the commands.
 #
 # It installs what the tests ran with: the packages of requirements/*.lock by their hashes, and the wheel of `make dist`.
 # Packages come first, in stages of their own, so that a new wheel changes only the last layer of an image. Nothing runs

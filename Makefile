@@ -89,7 +89,7 @@ e2e: setup ## Migrate and break things in pods, on a node of our own, as root (A
 e2e-clean: setup ## Remove what a killed `make e2e` left
 	@$(BIN)/python -m tests.support.node.box
 
-brokers: setup ## Run two real clusters on this machine until Ctrl-C, for docs/tutorial.md
+brokers: setup ## Run two real clusters on this machine until Ctrl-C, for docs/start/tutorial.md
 	@cd examples && PYTHONPATH=.. exec ../$(BIN)/python -m brokers
 
 produce: ## Write records to one of them (TO=east, west or host:port, TEXT='one two three')
@@ -125,9 +125,9 @@ lock: ## Pin all dependencies anew, within the bounds of pyproject.toml (UPGRADE
 clean: ## Remove the environments, build/ and dist/ (the user's cache stays)
 	rm -rf .venv .venv-spark42 .venv-dist build dist
 
-crds: setup ## Generate crds/, the chart's copy of them and docs/crds.md from the models
+crds: setup ## Generate crds/, the chart's copy of them and docs/reference/crds.md from the models
 	@$(BIN)/python -m kafkastream_operator.models.crd crds charts/kafkastream-operator/definitions
-	@$(BIN)/python -m kafkastream_operator.models.reference docs/crds.md
+	@$(BIN)/python -m kafkastream_operator.models.reference docs/reference/crds.md
 
 rights: setup-all ## Render the operator's rights from the chart, for the demo and tests, which run without Helm
 	@$(BIN)/python -m tests.support.operator
@@ -136,4 +136,4 @@ dashboard: setup ## Generate the chart's Grafana dashboard from tests/support/da
 	@$(BIN)/python -m tests.support.dashboard charts/kafkastream-operator/monitoring/dashboard.json
 
 docs: setup ## Generate the generated parts of docs/ from the code
-	@$(BIN)/python -m dynamic_kafka.options --write docs/options.md
+	@$(BIN)/python -m dynamic_kafka.options --write docs/reference/options.md

@@ -1,4 +1,4 @@
-"""`make brokers`: two real Kafka clusters on this machine, for docs/tutorial.md and for experiments.
+"""`make brokers`: two real Kafka clusters on this machine, for docs/start/tutorial.md and for experiments.
 
 Runs until Ctrl-C, and leaves no process. `build/tutorial` gets `app.yaml`, the metadata document `streams.yaml`, and
 three other versions of that document.
@@ -110,7 +110,7 @@ def usage(servers: Mapping[str, str]) -> str:
             *lines,
             f"\nTopic `{TOPIC}` is in both. Its metadata: {FOLDER.relative_to(ROOT)}/streams.yaml (east). Produce with",
             "  make produce TO=east TEXT='one two three'",
-            "or any Kafka client. The tutorial: docs/tutorial.md. Ctrl-C ends both clusters.",
+            "or any Kafka client. The tutorial: docs/start/tutorial.md. Ctrl-C ends both clusters.",
         ]
     )
 

@@ -1,4 +1,4 @@
-"""Run the operator: `python -m kafkastream_operator`. `--help` and docs/operator.md list the flags."""
+"""Run the operator: `python -m kafkastream_operator`. `--help` and docs/how-to/operator.md list the flags."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def _duration(text: str) -> timedelta:
 
 
 def _second_or_more(text: str) -> timedelta:
-    found = _duration(text)
-    if found < timedelta(seconds=1):
+    duration = _duration(text)
+    if duration < timedelta(seconds=1):
         raise argparse.ArgumentTypeError(f"{text!r} is too short; write 1s or more")
-    return found
+    return duration
 
 
 def _count(text: str) -> int:

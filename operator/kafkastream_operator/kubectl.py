@@ -72,8 +72,8 @@ class Kubectl:
 
     def objects(self, *arguments: str, stdin: str | None = None) -> list[Json]:
         """Run it, and return the objects that it prints."""
-        found = json.loads(self.run(*arguments, "-o", "json", stdin=stdin))
-        return list(found["items"]) if str(found["kind"]).endswith("List") else [found]
+        answer = json.loads(self.run(*arguments, "-o", "json", stdin=stdin))
+        return list(answer["items"]) if str(answer["kind"]).endswith("List") else [answer]
 
     def get(self, resource: Resource, *arguments: str) -> list[Json]:
         """Return the objects of a kind; none if it is not installed."""
@@ -87,9 +87,9 @@ class Kubectl:
 
 def status(kubectl: Kubectl, names: Sequence[str], scope: Sequence[str]) -> list[str]:
     """Return the tree of the streams with these names, or of all."""
-    found = kubectl.get(STREAMS, *scope, *names)
+    streams = kubectl.get(STREAMS, *scope, *names)
     pods = kubectl.get(PODS, *scope, "-l", "spark-role=driver")
-    return tree(found, kubectl.get(SUBSCRIPTIONS, *scope), pods) or ["no KafkaStream here"]
+    return tree(streams, kubectl.get(SUBSCRIPTIONS, *scope), pods) or ["no KafkaStream here"]
 
 
 def release(kubectl: Kubectl, stream: str, topic: str, reason: str) -> list[str]:
@@ -132,11 +132,11 @@ def plan(kubectl: Kubectl, text: str, apply_flags: Sequence[str] = ()) -> tuple[
     lines, effects = [f"{name}  refused  {why}" for name, why in refusals.items()], list[Preview]()
     for namespace in sorted({stream["metadata"]["namespace"] for stream in wanted}):
         news = [stream for stream in wanted if stream["metadata"]["namespace"] == namespace]
-        problems, found = _effects(kubectl, namespace, news)
+        problems, named = _effects(kubectl, namespace, news)
         lines += problems
         refusals |= dict.fromkeys(problems, "")
-        effects += found.values()
-        lines += [_line(f"{namespace}/{name}", effect) for name, effect in sorted(found.items()) if not effect.is_empty]
+        effects += named.values()
+        lines += [_line(f"{namespace}/{name}", effect) for name, effect in sorted(named.items()) if not effect.is_empty]
     reached = [effect.reach for effect in effects]
     drains = f"{sum(bool(effect.drains) for effect in effects)} begin to drain"
     counts = [*(f"{reached.count(reach)} {word}" for reach, word in _WORDS.items()), drains]
@@ -179,24 +179,24 @@ def _effects(kubectl: Kubectl, namespace: str, news: Sequence[Json]) -> tuple[li
 def _view(cache: Cache, namespace: str, name: str) -> View | None:
     """Return the view of a subscription; None if there is none, or its spec cannot be read, so that nothing happens."""
     try:
-        found = observe_subscription(cache, namespace, name, datetime.now(UTC), DEFAULT_TIMING)
+        observed = observe_subscription(cache, namespace, name, datetime.now(UTC), DEFAULT_TIMING)
     except ValidationError:
         return None
-    if found is None or found.view.driver is None or found.view.driver.report is not None:
-        return found.view if found is not None else None
+    if observed is None or observed.view.driver is None or observed.view.driver.report is not None:
+        return observed.view if observed is not None else None
     # The operator counts how long a driver is silent by its own clock; here the age of the pod has to do.
-    pod = cache.get(PODS, namespace, found.view.driver.name) or {}
+    pod = cache.get(PODS, namespace, observed.view.driver.name) or {}
     started = (pod.get("status") or {}).get("startTime")
-    silent_s = (found.view.now - moment(started)).total_seconds() if started else 0.0
-    return replace(found.view, driver=replace(found.view.driver, silent_s=silent_s))
+    silent_s = (observed.view.now - moment(started)).total_seconds() if started else 0.0
+    return replace(observed.view, driver=replace(observed.view.driver, silent_s=silent_s))
 
 
-def _line(name: str, found: Preview) -> str:
-    parts = [name, _WORDS[found.reach]]
-    parts += [f"drains {first_few(found.drains, 5)}"] if found.drains else []
-    parts += [f"reads {first_few(found.dropped, 5)} no more"] if found.dropped else []
-    parts += [f"held  {found.held}"] if found.held else []
-    parts += [f"refused  {found.refused}"] if found.refused else []
+def _line(name: str, effects: Preview) -> str:
+    parts = [name, _WORDS[effects.reach]]
+    parts += [f"drains {first_few(effects.drains, 5)}"] if effects.drains else []
+    parts += [f"reads {first_few(effects.dropped, 5)} no more"] if effects.dropped else []
+    parts += [f"held  {effects.held}"] if effects.held else []
+    parts += [f"refused  {effects.refused}"] if effects.refused else []
     return "  ".join(parts)
 
 
@@ -211,12 +211,12 @@ def _dry_run(kubectl: Kubectl, given: Sequence[Json], command: Sequence[str]) ->
         if len(given) == 1:
             return [], {f"{given[0]['kind']} {given[0]['metadata']['name']}": " ".join(str(error).split())}
     # kubectl prints no object if one is refused.
-    found, refused = list[Json](), dict[str, str]()
+    accepted, refused = list[Json](), dict[str, str]()
     for document in given:
         one, why = _dry_run(kubectl, [document], command)
-        found += one
+        accepted += one
         refused |= why
-    return found, refused
+    return accepted, refused
 
 
 def _manifests(documents: Iterable[Any]) -> Iterator[Json]:
@@ -227,14 +227,14 @@ def _manifests(documents: Iterable[Any]) -> Iterator[Json]:
             yield document
 
 
-def _is_ours(found: Mapping[str, Any]) -> bool:
-    if found.get("kind") == "ConfigMap":
-        return (found["metadata"].get("labels") or {}).get(ROLE_LABEL) == METADATA_ROLE
-    return found.get("apiVersion") == STREAMS.api_version
+def _is_ours(document: Mapping[str, Any]) -> bool:
+    if document.get("kind") == "ConfigMap":
+        return (document["metadata"].get("labels") or {}).get(ROLE_LABEL) == METADATA_ROLE
+    return document.get("apiVersion") == STREAMS.api_version
 
 
-def _resource(found: Mapping[str, Any]) -> Resource:
-    return {"ConfigMap": CONFIG_MAPS, "KafkaStream": STREAMS}.get(str(found["kind"]), SUBSCRIPTIONS)
+def _resource(document: Mapping[str, Any]) -> Resource:
+    return {"ConfigMap": CONFIG_MAPS, "KafkaStream": STREAMS}.get(str(document["kind"]), SUBSCRIPTIONS)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -216,12 +216,12 @@ class ErrorCode:
     @classmethod
     def find(cls, text: str) -> ErrorCode | None:
         """Return the first code in `text`, or None. Cluster ids have no spaces or brackets, so the match is exact."""
-        found = re.search(
+        match = re.search(
             r"\[(CLUSTER_ERROR|CLUSTER_UNREACHABLE|CLUSTER_REFUSED|MISSING_SOURCE_TOPIC|READ_TIMEOUT)"
             r" cluster=([^\]\s]+)\]",
             text,
         )
-        return cls(found.group(1), found.group(2)) if found else None
+        return cls(match.group(1), match.group(2)) if match else None
 
 
 _RAISED = re.compile(

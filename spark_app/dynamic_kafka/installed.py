@@ -20,9 +20,9 @@ _OF_EXTRA = {
 def explained(error: ImportError) -> ImportError:
     """Return the error to raise when an import of this package fails, with the remedy if one is known."""
     package = (error.name or "").partition(".")[0]
-    if package == "pyspark" and (found := _old_spark()):
+    if package == "pyspark" and (spark := _old_spark()):
         return ImportError(
-            f"dynamic_kafka needs PySpark >= 4.2, and {sys.executable} has PySpark {found}. Install a newer one there:"
+            f"dynamic_kafka needs PySpark >= 4.2, and {sys.executable} has PySpark {spark}. Install a newer one there:"
             " pip install 'pyspark>=4.2'",
             name="pyspark",
         )

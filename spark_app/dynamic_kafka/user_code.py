@@ -38,33 +38,33 @@ def import_object(path: str) -> object:
         raise OptionError(f"{path!r} does not name a class or function; write it as `package.module:Name`")
     module, _, name = path.partition(":")
     try:
-        found: object = importlib.import_module(module)
+        target: object = importlib.import_module(module)
     except (Exception, SystemExit) as error:  # the user's module runs here, and may raise anything
         raise OptionError(
             f"{path}: the module cannot be imported: {type(error).__name__}: {error}; check the name, and that the"
             " driver has it on its path"
         ) from error
     for step in name.split("."):
-        found = getattr(found, step, None)
-        if found is None:
+        target = getattr(target, step, None)
+        if target is None:
             raise OptionError(f"{path}: the module {module!r} has no {name!r}; check the name after the colon")
-    return found
+    return target
 
 
-def made_of(found: Callable[..., T], options: Mapping[str, str]) -> T:
+def made_of(user_class: Callable[..., T], options: Mapping[str, str]) -> T:
     """Return an object of a user's class: called with the options if it takes an argument, else without one.
 
     Raises whatever its constructor raises.
     """
     try:
-        inspect.signature(found).bind()
+        inspect.signature(user_class).bind()
     except (TypeError, ValueError):  # it needs an argument, or is code in C without a signature
-        return found(options)
+        return user_class(options)
     try:
-        inspect.signature(found).bind(options)
+        inspect.signature(user_class).bind(options)
     except TypeError:
-        return found()
-    return found(options)
+        return user_class()
+    return user_class(options)
 
 
 def error_text(error: BaseException) -> str:

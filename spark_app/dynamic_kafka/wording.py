@@ -38,7 +38,7 @@ def without_secrets(text: str) -> str:
     '401 of https://***@registry --conf sasl.password=***'
     """
     without_blocks = _PEM.sub(MASK, _LOG_IN_OF_URL.sub(f"{MASK}@", text))
-    return _NAMED_SECRET.sub(lambda found: found[1] + MASK, without_blocks)
+    return _NAMED_SECRET.sub(lambda match: match[1] + MASK, without_blocks)
 
 
 def first_few(items: Iterable[object], limit: int = 10, *, separator: str = ", ") -> str:
@@ -102,5 +102,5 @@ def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | No
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return "; did you mean 'X'?" for the nearest known name, or an empty text."""
-    found = nearest(name, known)
-    return f"; did you mean {found!r}?" if found is not None else ""
+    nearest_name = nearest(name, known)
+    return f"; did you mean {nearest_name!r}?" if nearest_name is not None else ""

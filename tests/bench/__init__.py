@@ -1,1 +1,1 @@
-"""Benchmarks of planning and reading on real brokers: `python -m tests.bench`. Results: docs/performance.md."""
+"""Benchmarks of planning and reading on brokers: `python -m tests.bench`. Results: docs/contributing/performance.md."""

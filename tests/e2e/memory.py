@@ -16,8 +16,8 @@ BOUND_MIB = {"driver": 20.0, "planners": 20.0}
 """The most that a median may grow from the first quarter of the changes to the last.
 
 Between the middles of the two quarters lie three quarters of the changes. So with 100 changes the bound finds a leak of
-0.27 MiB a change. The planner's memory goes up and down by 9 MB in 360 changes (docs/performance.md). The JVM has no
-bound: its heap grows up to its limit before it is collected.
+0.27 MiB a change. The planner's memory goes up and down by 9 MB in 360 changes (docs/contributing/performance.md). The
+JVM has no bound: its heap grows up to its limit before it is collected.
 """
 _REVISION = re.compile(r"metadata (\S+/\d+) \(sha256:.{0,30}?\) (was read|is in force);")
 

@@ -29,7 +29,7 @@ from kafkastream_operator.core.rollout import in_force, next_step
 from kafkastream_operator.handlers import apply_plan, reconcile, subscription_view, watch
 from tests.support.places import ROOT
 
-ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+ARCHITECTURE = (ROOT / "docs" / "contributing" / "architecture.md").read_text(encoding="utf-8")
 HOPS = {
     "A metadata document becomes a read task": [document, discovery, observer, batch, read_tasks, range_reader],
     "An offset reaches the checkpoint, and comes back after a crash": [
@@ -52,7 +52,7 @@ HOPS = {
         in_force,
     ],
 }
-"""The modules that each way through the code passes, by the heading in docs/architecture.md."""
+"""The modules that each way through the code passes, by the heading in docs/contributing/architecture.md."""
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 
 
@@ -85,7 +85,7 @@ def test_every_named_metric_exists(page: Path) -> None:
 
 
 def test_every_decision_is_listed_by_its_title() -> None:
-    folder = ROOT / "docs" / "decisions"
+    folder = ROOT / "docs" / "contributing" / "decisions"
     index = (folder / "README.md").read_text()
     for page in sorted(folder.glob("[0-9]*.md")):
         number, _, title = page.read_text().partition("\n")[0].removeprefix("# ").partition(": ")
@@ -141,7 +141,7 @@ def test_the_architecture_names_each_hop(heading: str, modules: list[ModuleType]
 
 
 def test_the_metadata_documents_are_valid() -> None:
-    for page in ("README.md", "docs/metadata.md", "docs/migrating.md"):
+    for page in ("README.md", "docs/reference/metadata.md", "docs/how-to/migrating.md"):
         texts = snippets(page, "yaml")
         assert texts
         for text in texts:
@@ -149,7 +149,7 @@ def test_the_metadata_documents_are_valid() -> None:
 
 
 def test_the_app_yaml_of_the_documentation_is_valid(tmp_path: Path) -> None:
-    (text,) = snippets("docs/application.md", "yaml")
+    (text,) = snippets("docs/how-to/application.md", "yaml")
     (tmp_path / "app.yaml").write_text(text)
     assert [sink.name for sink in load_config(tmp_path / "app.yaml").sinks] == ["lake"]
 
@@ -162,7 +162,7 @@ def test_the_python_snippets_compile() -> None:
 
 
 def test_the_documented_metadata_service_works_when_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (text,) = snippets("docs/metadata.md", "python")
+    (text,) = snippets("docs/reference/metadata.md", "python")
     (tmp_path / "copied_service.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
     made: Any = load_class("copied_service:FromRegistry", KafkaMetadataService)

@@ -82,23 +82,23 @@ dynamic_kafka.errors.{error}
 @pytest.mark.parametrize("text", [IN_A_QUERY, IN_A_TASK, AT_LOAD], ids=["query", "task", "load"])
 @pytest.mark.parametrize("message", ["one line", "two problems:\n  a.yaml:1: x\n  a.yaml:2: y"])
 def test_the_cause_is_our_error_with_its_whole_message(text: str, message: str) -> None:
-    found = cause_of(RuntimeError(text.format(error=f"MetadataInvalidError: {message}")))
-    assert type(found) is MetadataInvalidError
-    assert str(found) == message
+    cause = cause_of(RuntimeError(text.format(error=f"MetadataInvalidError: {message}")))
+    assert type(cause) is MetadataInvalidError
+    assert str(cause) == message
 
 
 def test_the_cause_of_a_cluster_error_names_its_cluster() -> None:
     raised = ReadTimeoutError("east", "no progress [for 30 s]")
-    found = cause_of(RuntimeError(IN_A_TASK.format(error=f"ReadTimeoutError: {raised}")))
-    assert isinstance(found, ReadTimeoutError)
-    assert (found.cluster, found.message) == ("east", "no progress [for 30 s]")
+    cause = cause_of(RuntimeError(IN_A_TASK.format(error=f"ReadTimeoutError: {raised}")))
+    assert isinstance(cause, ReadTimeoutError)
+    assert (cause.cluster, cause.message) == ("east", "no progress [for 30 s]")
 
 
 def test_the_error_that_was_raised_counts_and_not_its_cause() -> None:
     inner = "OptionError: inner\n\nDuring handling of the above exception, another exception occurred:\n\nTraceback ("
-    found = cause_of(RuntimeError(IN_A_QUERY.format(error=f"{inner}most\ndynamic_kafka.errors.DataLossError: outer")))
-    assert type(found) is DataLossError
-    assert str(found) == "outer"
+    cause = cause_of(RuntimeError(IN_A_QUERY.format(error=f"{inner}most\ndynamic_kafka.errors.DataLossError: outer")))
+    assert type(cause) is DataLossError
+    assert str(cause) == "outer"
 
 
 def test_an_error_of_ours_is_its_own_cause_and_others_have_none() -> None:

@@ -1,4 +1,4 @@
-"""`docs/parity.md`: no cell is empty, each test that it names exists, and so does each option."""
+"""`docs/reference/parity.md`: no cell is empty, each test that it names exists, and so does each option."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dynamic_kafka.metadata.document_models import ListCluster, ListStream, Mapp
 from dynamic_kafka.options import OPTIONS
 from tests.support.places import ROOT
 
-PAGE = (ROOT / "docs" / "parity.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "parity.md").read_text(encoding="utf-8")
 HEADER = ["Original", "Here", "Test"]
 LATER = {"watermarks"}
 """The parts of a later release. A part that is built leaves this set, and then no row may name it."""
@@ -105,9 +105,9 @@ def test_each_row_is_whole_and_its_test_exists(row: list[str]) -> None:
     elif mark == "not applicable":
         assert what and row[1].startswith(("not applicable: ", "the same")), "a reason, and nothing here"
     else:
-        found = re.fullmatch(r"`((?:unit|integration|e2e)/[\w/]+\.py)::(test_\w+)`", row[2])
-        assert found, row[2]
-        assert found[2] in functions(found[1])
+        match = re.fullmatch(r"`((?:unit|integration|e2e)/[\w/]+\.py)::(test_\w+)`", row[2])
+        assert match, row[2]
+        assert match[2] in functions(match[1])
 
 
 def test_only_parts_that_are_not_built_are_for_later() -> None:

@@ -52,7 +52,7 @@ def test_workers_of_spark_import_no_document_models() -> None:
 
 
 def test_the_option_names_are_pinned() -> None:
-    """As in the table of `docs/options.md`; options of Spark's own source keep their names."""
+    """As in the table of `docs/reference/options.md`; options of Spark's own source keep their names."""
     table = """
         streamIds streamPattern streamSubscriber metadataService metadataPath metadataRevision metadataTimeout
         metadataDiscoveryInterval metadataFailureThreshold removedClusterRetention partitionDiscoveryInterval
@@ -91,12 +91,12 @@ def test_the_names_of_the_original_proposals_are_pinned() -> None:
 
 def test_the_errors_are_pinned() -> None:
     """Users catch these errors, by themselves or by their base class."""
-    found = {
+    bases = {
         name: kind.__bases__[0].__name__
         for name, kind in vars(errors).items()
         if isinstance(kind, type) and issubclass(kind, Exception)
     }
-    assert found == {
+    assert bases == {
         "DynamicKafkaError": "Exception",
         "OptionError": "DynamicKafkaError",
         "MetadataError": "DynamicKafkaError",

@@ -77,7 +77,7 @@ def stream_entry(name: str, spec: Mapping[str, Any]) -> StreamEntry:
         return StreamEntry(name, origin, None, problem=str(Findings(explain(error, KafkaStreamSpec, at=("spec",)))))
     content = {"clusters": {cluster.id: cluster.wire() for cluster in model.clusters}}
     try:
-        found = MappingStream.model_validate(content)
+        mapping = MappingStream.model_validate(content)
     except ValidationError as error:
         # The message names the document's fields; a KafkaStream calls one of them otherwise.
         text = str(Findings(explain(error, MappingStream)))
@@ -85,17 +85,17 @@ def stream_entry(name: str, spec: Mapping[str, Any]) -> StreamEntry:
         return StreamEntry(name, origin, None, drain=model.drain, problem=text)
     if why := misfit({name: content}):
         return StreamEntry(name, origin, None, drain=model.drain, problem=why)
-    parsed = KafkaStream(name, {cluster: cluster_spec.metadata() for cluster, cluster_spec in found.clusters.items()})
+    parsed = KafkaStream(name, {cluster: cluster_spec.metadata() for cluster, cluster_spec in mapping.clusters.items()})
     return StreamEntry(name, origin, content, parsed, model.drain)
 
 
-def config_map_entries(found: ConfigMapText) -> tuple[list[StreamEntry], str]:
+def config_map_entries(user_map: ConfigMapText) -> tuple[list[StreamEntry], str]:
     """Return the streams of a ConfigMap in Flink's list form, and why it cannot be read ("" if it can)."""
     entries: list[StreamEntry] = []
-    for key in sorted(found.data):
-        origin = f"ConfigMap {found.name}, key {key}"
+    for key in sorted(user_map.data):
+        origin = f"ConfigMap {user_map.name}, key {key}"
         try:
-            read = read_yaml(found.data[key], origin)
+            read = read_yaml(user_map.data[key], origin)
             document = document_in(read, origin)
         except MetadataInvalidError as error:
             return [], str(error)
@@ -107,7 +107,7 @@ def config_map_entries(found: ConfigMapText) -> tuple[list[StreamEntry], str]:
                 name: {k: v for k, v in given.items() if k != "clusterId"}
                 for name, given in zip(stream.clusters, wire["clusterMetadataList"], strict=True)
             }
-            entries.append(StreamEntry(stream.stream_id, f"ConfigMap {found.name}", {"clusters": clusters}, stream))
+            entries.append(StreamEntry(stream.stream_id, f"ConfigMap {user_map.name}", {"clusters": clusters}, stream))
     return entries, ""
 
 
@@ -120,7 +120,7 @@ def put_together(
         streams: {name of a KafkaStream: its entry}.
         config_maps: {name of a ConfigMap: its entries, and why it cannot be read}.
     """
-    found = dict(sorted(streams.items()))
+    by_stream = dict(sorted(streams.items()))
     shadowed: dict[str, dict[str, str]] = {}
     broken: dict[str, str] = {}
     for name, (entries, problem) in sorted(config_maps.items()):
@@ -128,13 +128,13 @@ def put_together(
         if problem:
             broken[origin] = problem
         for entry in entries:
-            if entry.stream in found:
-                shadowed.setdefault(origin, {})[entry.stream] = found[entry.stream].origin
+            if entry.stream in by_stream:
+                shadowed.setdefault(origin, {})[entry.stream] = by_stream[entry.stream].origin
             else:
-                found[entry.stream] = entry
-    conflicts = disagreements(entry.parsed for entry in found.values() if entry.parsed is not None)
+                by_stream[entry.stream] = entry
+    conflicts = disagreements(entry.parsed for entry in by_stream.values() if entry.parsed is not None)
     entries_by_id = {
-        name: replace(entry, conflict="; ".join(conflicts.get(name, {}).values())) for name, entry in found.items()
+        name: replace(entry, conflict="; ".join(conflicts.get(name, {}).values())) for name, entry in by_stream.items()
     }
     return Catalog(entries_by_id, shadowed, broken)
 

@@ -59,14 +59,14 @@ def contest_over(view: View, content: NextDocument, *, older: bool) -> Contest:
     Args:
         older: whether somebody has put an earlier document of the operator into the ConfigMap.
     """
-    last, found, document = view.status.rendered, view.config_map, content.document
+    last, config_map, document = view.status.rendered, view.config_map, content.document
     restored_at = last.restored_at if last is not None else None
     recent = restored_at is not None and view.now - parse(restored_at) < MEMORY
     times = (last.restored or 0) if last is not None and recent else 0
     known = Contest(False, None, times, restored_at if recent else None)
     if last is None or document is None or not content.written:
         return known
-    if not (older or found is None or found.document is None or found.drifted):
+    if not (older or config_map is None or config_map.document is None or config_map.drifted):
         return known  # a new revision, or new rules for drains
     if document.revision.token != f"{last.lineage}/{last.counter}":
         return Contest(False, None, times + 1, stamp(view.now))  # a change of the streams does not wait

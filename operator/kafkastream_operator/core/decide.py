@@ -67,7 +67,7 @@ def decide(view: View) -> Plan:
     step = _step(view, content.document, paused)
     if contest.held_until is not None and step.effect is not None:
         step = Step(view.status.rollout, step.condition)  # a driver must not meet the other writer's document
-    found = conditions.subscription_conditions(
+    all_conditions = conditions.subscription_conditions(
         view,
         resolved,
         (*content.conditions, *(conditions.document_contested(name) if contest.is_contested else ())),
@@ -76,7 +76,7 @@ def decide(view: View) -> Plan:
         document=content.document,
         paused=paused,
     )
-    status = _status(view, content, content.document, step, found, contest=contest)
+    status = _status(view, content, content.document, step, all_conditions, contest=contest)
     after = None
     restart = {"restarted_at": stamp(view.now)} if step.restarted else {}
     if step.after is not None:
@@ -84,7 +84,7 @@ def decide(view: View) -> Plan:
     elif step.restarted:
         status = status.model_copy(update=restart)
     written = content.document if content.written and contest.held_until is None else None
-    events = events_of(view, written, content.released, step, found, contest=contest)
+    events = events_of(view, written, content.released, step, all_conditions, contest=contest)
     moments = (step.again, until, contest.again, orphan.deletion_time(view, status), conditions.next_deadline(view))
     return Plan(
         config_map=name,
@@ -105,8 +105,8 @@ def after_refusal(view: View, plan: Plan, why: str) -> SubscriptionStatus:
     assert view.application is not None
     failed, rolled_out = patch_refused(status.rollout, view.application, why, view.now)
     others = [condition for condition in status.conditions if condition.type not in ("RolledOut", *conditions.SUMMARY)]
-    found = conditions.with_summary((*others, rolled_out))
-    done = settled(found, status.conditions, generation=view.generation, now=stamp(view.now))
+    all_conditions = conditions.with_summary((*others, rolled_out))
+    done = settled(all_conditions, status.conditions, generation=view.generation, now=stamp(view.now))
     return status.model_copy(update={"rollout": failed, "conditions": done})
 
 
@@ -156,7 +156,7 @@ def _status(
     content: NextDocument,
     document: Document,
     step: Step,
-    found: tuple[Condition, ...],
+    all_conditions: tuple[Condition, ...],
     *,
     contest: Contest,
 ) -> SubscriptionStatus:
@@ -182,7 +182,7 @@ def _status(
         kept=dict(kept),
         failure=last_failure(view),
         finished=last_finish(view),
-        conditions=settled(found, view.status.conditions, generation=view.generation, now=stamp(view.now)),
+        conditions=settled(all_conditions, view.status.conditions, generation=view.generation, now=stamp(view.now)),
     )
 
 
@@ -203,14 +203,14 @@ def _rolling_out_since(view: View, rolled_out: Condition) -> str | None:
     return view.status.rolling_out_since or stamp(view.now)
 
 
-def _only_conditions(view: View, name: str, found: tuple[Condition, ...]) -> Plan:
+def _only_conditions(view: View, name: str, new_conditions: tuple[Condition, ...]) -> Plan:
     done = settled(
-        conditions.with_summary(found), view.status.conditions, generation=view.generation, now=stamp(view.now)
+        conditions.with_summary(new_conditions), view.status.conditions, generation=view.generation, now=stamp(view.now)
     )
     seen = {"orphaned_at": orphan.orphaned_at(view), "failure": last_failure(view), "finished": last_finish(view)}
     status = view.status.model_copy(update={"observed_generation": view.generation, "conditions": done, **seen})
     again = orphan.deletion_time(view, status)
-    events = new_problems(view, found)
+    events = new_problems(view, new_conditions)
     return Plan(name, status=status if status != view.status else None, events=events, again=again)
 
 

@@ -104,8 +104,8 @@ class Document:
 
 def entries(streams: Streams) -> Iterator[tuple[str, Key, Mapping[str, Any]]]:
     """Yield every topic of the streams: the stream, the topic, and the cluster's entry in that stream."""
-    for stream, found in streams.items():
-        for cluster, content in found["clusters"].items():
+    for stream, stream_content in streams.items():
+        for cluster, content in stream_content["clusters"].items():
             for topic in content["topics"]:
                 yield stream, Key(cluster, topic), content
 
@@ -133,20 +133,20 @@ def active(stream: Mapping[str, Any]) -> dict[str, Any]:
 def with_pins(content: Mapping[str, Any], pins: Mapping[str, str]) -> dict[str, Any]:
     """Return the cluster with those of the pins that are of its topics; documents refuse others."""
     kept = {topic: pin for topic, pin in pins.items() if topic in content["topics"]}
-    found = {key: value for key, value in content.items() if key != "topicIds"}
-    return found | ({"topicIds": kept} if kept else {})
+    unpinned = {key: value for key, value in content.items() if key != "topicIds"}
+    return unpinned | ({"topicIds": kept} if kept else {})
 
 
 def without_foreign_topics(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the cluster without pins and explicit offsets of topics that it does not have: documents refuse those."""
-    found = with_pins(content, content.get("topicIds", {}))
+    cluster = with_pins(content, content.get("topicIds", {}))
     for name in ("startingOffsets", "stoppingOffsets"):
-        value = found.get(name)
+        value = cluster.get(name)
         if isinstance(value, Mapping) and "timestamp" not in value:
-            kept = {topic: offsets for topic, offsets in value.items() if topic in found["topics"]}
-            del found[name]
-            found |= {name: kept} if kept else {}
-    return found
+            kept = {topic: offsets for topic, offsets in value.items() if topic in cluster["topics"]}
+            del cluster[name]
+            cluster |= {name: kept} if kept else {}
+    return cluster
 
 
 def make_document(
@@ -162,10 +162,10 @@ def parse_streams(streams: Streams) -> list[KafkaStream]:
     Raises:
         ValidationError: a stream is invalid.
     """
-    found = MappingDocument.model_validate({"streams": streams}, extra="ignore")
+    document = MappingDocument.model_validate({"streams": streams}, extra="ignore")
     return [
         KafkaStream(stream, {name: cluster.metadata() for name, cluster in content.clusters.items()})
-        for stream, content in found.streams.items()
+        for stream, content in document.streams.items()
     ]
 
 
@@ -189,12 +189,12 @@ def read_document(data: Mapping[str, str], binary: Mapping[str, str]) -> Documen
         text = data.get(DOCUMENT_KEY)
         if text is None:
             text = _unpacked(base64.b64decode(binary[PACKED_DOCUMENT_KEY])).decode()
-        found = json.loads(text)
-        streams = found["streams"]
-        revision = Revision(found["hash"], int(found["revision"]), str(found["lineage"]))
+        document = json.loads(text)
+        streams = document["streams"]
+        revision = Revision(document["hash"], int(document["revision"]), str(document["lineage"]))
         if revision.hash != document_hash(streams) or not revision.token:
             return None
-        return Document(revision, streams, found.get("drain", {}), str(found.get("subscription", "")))
+        return Document(revision, streams, document.get("drain", {}), str(document.get("subscription", "")))
     except (KeyError, TypeError, ValueError, OSError, EOFError, zlib.error, RecursionError):
         return None
 
@@ -208,10 +208,10 @@ def _unpacked(packed: bytes) -> bytes:
         ValueError: the document is larger; or the errors of gzip.
     """
     with gzip.GzipFile(fileobj=BytesIO(packed)) as file:
-        found = file.read(MAX_DOCUMENT_BYTES + 1)
-    if len(found) > MAX_DOCUMENT_BYTES:
+        unpacked = file.read(MAX_DOCUMENT_BYTES + 1)
+    if len(unpacked) > MAX_DOCUMENT_BYTES:
         raise ValueError("the document is larger than a driver reads")
-    return found
+    return unpacked
 
 
 def pack(document: Document) -> tuple[dict[str, str], dict[str, str]]:

@@ -94,17 +94,17 @@ class Report:
     def parse(cls, text: str | None) -> Report | None:
         """Return the report, or None if there is none or it cannot be read: then it is no evidence."""
         try:
-            found = DriverReport.parse(text or "")
+            report = DriverReport.parse(text or "")
         except ValueError:
             return None
         return cls(
-            reader=found.reader,
-            abilities=frozenset(found.abilities),
-            applied=Revision.parse(found.applied),
-            hash=found.hash,
-            rejected=(found.rejected.revision, found.rejected.reason) if found.rejected is not None else None,
-            subscription=found.subscription,
-            pod=found.pod,
+            reader=report.reader,
+            abilities=frozenset(report.abilities),
+            applied=Revision.parse(report.applied),
+            hash=report.hash,
+            rejected=(report.rejected.revision, report.rejected.reason) if report.rejected is not None else None,
+            subscription=report.subscription,
+            pod=report.pod,
             draining={
                 Key(topic.cluster, topic.topic): TopicReport(
                     topic.lag,
@@ -114,14 +114,14 @@ class Report:
                     topic.never_reached,
                     topic.finished,
                 )
-                for topic in found.draining
+                for topic in report.draining
             },
-            never_reached={cluster.cluster: cluster.reason for cluster in found.never_reached},
-            unanswered=frozenset(found.unanswered),
-            finished=found.finished,
-            open_splits=found.open_splits,
-            lost_topics=found.lost_topics,
-            streams=found.streams,
+            never_reached={cluster.cluster: cluster.reason for cluster in report.never_reached},
+            unanswered=frozenset(report.unanswered),
+            finished=report.finished,
+            open_splits=report.open_splits,
+            lost_topics=report.lost_topics,
+            streams=report.streams,
         )
 
 

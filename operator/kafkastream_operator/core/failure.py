@@ -77,7 +77,7 @@ def ended_containers(pod: Mapping[str, Any], names: frozenset[str] = frozenset()
     Args:
         names: those that count; empty: all of them.
     """
-    containers = {str(found.get("name", "")): found.get("state") or {} for found in pod.get("containerStatuses") or []}
+    containers = {str(entry.get("name", "")): entry.get("state") or {} for entry in pod.get("containerStatuses") or []}
     return {
         name: state["terminated"]
         for name, state in containers.items()
@@ -141,8 +141,8 @@ def _explained(cause: str, code: int | None) -> Failure:
 
 def _most_useful_line(text: str) -> str:
     lines = [_stable(line) for line in without_secrets(text[:_MAX_READ]).splitlines() if not _STACK.match(line)]
-    found = _most_useful([line for line in lines if line])
-    return f"{found[: MAX_CHARACTERS - 1]}…" if len(found) > MAX_CHARACTERS else found
+    best_line = _most_useful([line for line in lines if line])
+    return f"{best_line[: MAX_CHARACTERS - 1]}…" if len(best_line) > MAX_CHARACTERS else best_line
 
 
 def _stable(line: str) -> str:

@@ -44,13 +44,13 @@ def last_finish(view: View) -> Finished | None:
 
 def reads_no_more(view: View) -> bool:
     """Return whether nothing of the application reads any topic: its queries have ended, and no other run has begun."""
-    found, report, application = last_finish(view), own_report(view.driver, view.uid), view.application
-    if found is None or application is None:
-        return found is not None
+    finish, report, application = last_finish(view), own_report(view.driver, view.uid), view.application
+    if finish is None or application is None:
+        return finish is not None
     if application.life == "Running":
         return report is not None and report.finished
-    return application.life not in ALIVE and _is_of(found, application)
+    return application.life not in ALIVE and _is_of(finish, application)
 
 
-def _is_of(found: Finished | None, application: Application) -> bool:
-    return found is not None and found.submission == application.submission
+def _is_of(finish: Finished | None, application: Application) -> bool:
+    return finish is not None and finish.submission == application.submission

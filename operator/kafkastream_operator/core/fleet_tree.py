@@ -85,9 +85,9 @@ def _leaves(
             yield from job.drains(meta["name"], cluster)
 
 
-def _headline(found: Mapping[str, Any], status: KafkaStreamStatus) -> str:
-    name = f"{found['metadata']['namespace']}/{found['metadata']['name']}"
-    if status.observed_generation != found["metadata"].get("generation", 0):
+def _headline(stream: Mapping[str, Any], status: KafkaStreamStatus) -> str:
+    name = f"{stream['metadata']['namespace']}/{stream['metadata']['name']}"
+    if status.observed_generation != stream["metadata"].get("generation", 0):
         return f"{name}  the operator has not looked at it yet"
     ready, safe = _find(status.conditions, "Ready"), _find(status.conditions, "SafeToDecommission")
     parts = [name, ready.reason if ready is not None else "Unknown"]
@@ -116,11 +116,11 @@ def _bar(done: float) -> str:
     return "█" * full + "░" * (BAR_CHARACTERS - full)
 
 
-def _job(found: Mapping[str, Any], reports: Sequence[Report]) -> Job:
-    uid = found["metadata"]["uid"]
+def _job(subscription: Mapping[str, Any], reports: Sequence[Report]) -> Job:
+    uid = subscription["metadata"]["uid"]
     report = next((report for report in reports if report.subscription == uid), None)
-    status = SubscriptionStatus.model_validate(found.get("status") or {})
-    return Job(found["spec"]["applicationRef"]["name"], status, report)
+    status = SubscriptionStatus.model_validate(subscription.get("status") or {})
+    return Job(subscription["spec"]["applicationRef"]["name"], status, report)
 
 
 def _reports(pods: Objects) -> Iterator[Report]:

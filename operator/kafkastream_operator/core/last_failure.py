@@ -26,38 +26,38 @@ def last_failure(view: View) -> LastFailure | None:
     Each failure is counted once, whether the driver's pod or the application's status shows it first. A pod that fails
     after its deletion is none, and neither is the end of Apache's driver in a restart by the operator.
     """
-    found, failed, application = view.status.failure, view.failed_driver, view.application
-    if failed is not None and (found is None or failed.uid != found.driver):
-        if found is None or failed.submission != found.submission:
-            found = _next(found, view.now, failed.failure, failed.submission, failed.uid)
+    failure, failed, application = view.status.failure, view.failed_driver, view.application
+    if failed is not None and (failure is None or failed.uid != failure.driver):
+        if failure is None or failed.submission != failure.submission:
+            failure = _next(failure, view.now, failed.failure, failed.submission, failed.uid)
         else:  # the application's status was faster, and names the cause less exactly
             exact = {"cause": failed.failure.cause, "exit_code": failed.failure.code} if failed.failure.cause else {}
-            found = found.model_copy(update={**exact, "driver": failed.uid})
+            failure = failure.model_copy(update={**exact, "driver": failed.uid})
     has_failed_now = application is not None and application.life in FAILED and not _is_restarted(view)
     if (
         application is not None
         and has_failed_now
-        and (found is None or application.failed_submission != found.submission)
+        and (failure is None or application.failed_submission != failure.submission)
     ):
-        driver = found.driver if found is not None else ""
-        found = _next(found, view.now, application.failure, application.failed_submission, driver)
-    if found is not None and found.count and is_steady(view) and view.now >= parse(found.at) + STEADY:
-        found = found.model_copy(update={"count": 0})
-    return found
+        driver = failure.driver if failure is not None else ""
+        failure = _next(failure, view.now, application.failure, application.failed_submission, driver)
+    if failure is not None and failure.count and is_steady(view) and view.now >= parse(failure.at) + STEADY:
+        failure = failure.model_copy(update={"count": 0})
+    return failure
 
 
 def is_new(view: View) -> bool:
     """Return whether the status does not have the last failure yet."""
-    found, known = last_failure(view), view.status.failure
-    return found is not None and found.count > (known.count if known is not None else 0)
+    failure, known = last_failure(view), view.status.failure
+    return failure is not None and failure.count > (known.count if known is not None else 0)
 
 
 def failure_text(view: View) -> str:
     """Return the last failure with its count, for a message; "" if no failure counts any more."""
-    found = last_failure(view)
-    if found is None or not found.count:
+    last = last_failure(view)
+    if last is None or not last.count:
         return ""
-    return f"The application {has_failed(found.count)}, last at {found.at[:19]}Z: {found.cause or 'no cause is named'}"
+    return f"The application {has_failed(last.count)}, last at {last.at[:19]}Z: {last.cause or 'no cause is named'}"
 
 
 def has_failed(count: int) -> str:
@@ -76,8 +76,8 @@ def is_steady(view: View) -> bool:
 
 def row_ends_at(view: View) -> datetime | None:
     """Return when the driver will have run for long enough to end the row; None if no row can end."""
-    found = last_failure(view)
-    return parse(found.at) + STEADY if found is not None and found.count and is_steady(view) else None
+    failure = last_failure(view)
+    return parse(failure.at) + STEADY if failure is not None and failure.count and is_steady(view) else None
 
 
 def _next(before: LastFailure | None, now: datetime, failure: Failure, submission: str, driver: str) -> LastFailure:

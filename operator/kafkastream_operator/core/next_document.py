@@ -117,10 +117,10 @@ def _last_document(view: View, resolved: Resolved, before: PreviousStreams) -> D
 
     Neither has the `drain` settings. Those that are still known are put in, for a stream that is deleted later.
     """
-    found = recovery.document_in_status(view) or recovery.document_in_report(view)
-    if found is None:
+    document = recovery.document_in_status(view) or recovery.document_in_report(view)
+    if document is None:
         return None
-    return make_document(found.revision, found.streams, drain_rules(found.streams, resolved, before), view.uid)
+    return make_document(document.revision, document.streams, drain_rules(document.streams, resolved, before), view.uid)
 
 
 def _known_revision(view: View, document: Document, previous: Document | None, *, behind: bool) -> Revision | None:
@@ -139,5 +139,5 @@ def _must_wait(view: View, resolved: Resolved) -> bool:
     if resolved.missing or resolved.problem or not resolved.streams:
         return True
     # Under a pattern, a held stream holds up no other stream. But one cluster has to be there to begin with.
-    empty = not any(found["clusters"] for found in resolved.streams.values())
+    empty = not any(stream_content["clusters"] for stream_content in resolved.streams.values())
     return bool(resolved.held) and (view.spec.streams.ids is not None or empty)

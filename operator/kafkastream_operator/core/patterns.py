@@ -47,8 +47,8 @@ def pattern_of(text: str) -> Pattern:
     options = re2.Options()
     options.log_errors = False
     try:
-        found: Pattern = re2.compile(text, options)
+        compiled: Pattern = re2.compile(text, options)
     except re2.error as error:
         why = error.args[0].decode(errors="replace") if error.args else "refused"
         raise PatternError(f"{text!r} cannot be used: {why}; {HOW}") from None
-    return found
+    return compiled

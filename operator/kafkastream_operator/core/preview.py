@@ -67,19 +67,19 @@ def preview(now: View | None, then: View) -> Preview:
     after, effects = _at_rest(then)
     old, new = _document(before), _document(after)
     drains = _new(draining_in(new.streams) if new is not None else (), draining_in(old.streams) if old else ())
-    found = Preview(_reach(old, new, after, effects), drains=drains, dropped=_dropped(old, new))
+    effect = Preview(_reach(old, new, after, effects), drains=drains, dropped=_dropped(old, new))
     why, known = _condition(after, "StreamsResolved"), _condition(before, "StreamsResolved")
     if why is not None and why.status == "False" and (known is None or _text(known) != _text(why)):
         is_mistake = why.reason in REFUSED
-        return replace(found, refused=_text(why)) if is_mistake else replace(found, held=_text(why))
+        return replace(effect, refused=_text(why)) if is_mistake else replace(effect, held=_text(why))
     rolled_out = _condition(after, "RolledOut")
-    if found.reach == "Nothing" and rolled_out is not None and _hash(old) != _hash(new):
-        return replace(found, held=_text(rolled_out))
-    if then.spec.pause is not None and found.reach == "Nothing" and now is not None:
+    if effect.reach == "Nothing" and rolled_out is not None and _hash(old) != _hash(new):
+        return replace(effect, held=_text(rolled_out))
+    if then.spec.pause is not None and effect.reach == "Nothing" and now is not None:
         waiting = [_document(_at_rest(_without_pause(state))[0]) for state in (now, then)]
         if _hash(waiting[0]) != _hash(waiting[1]):
-            return replace(found, held=_text(rolled_out) if rolled_out is not None else "paused")
-    return found
+            return replace(effect, held=_text(rolled_out) if rolled_out is not None else "paused")
+    return effect
 
 
 def changed_streams(now: Catalog, then: Catalog) -> set[str]:
@@ -138,8 +138,8 @@ def _dropped(old: Document | None, new: Document | None) -> tuple[Key, ...]:
     return _new((key for _, key, _ in entries(old.streams) if renamed_to(key, carried) not in kept), kept)
 
 
-def _new(found: Iterable[Key], known: Iterable[Key]) -> tuple[Key, ...]:
-    return tuple(sorted(set(found) - set(known)))
+def _new(current: Iterable[Key], known: Iterable[Key]) -> tuple[Key, ...]:
+    return tuple(sorted(set(current) - set(known)))
 
 
 def _document(view: View | None) -> Document | None:
@@ -158,8 +158,8 @@ def _condition(view: View | None, kind: str) -> Condition | None:
     )
 
 
-def _text(found: Condition) -> str:
-    return f"{found.reason}: {found.message}" if found.message else found.reason
+def _text(condition: Condition) -> str:
+    return f"{condition.reason}: {condition.message}" if condition.message else condition.reason
 
 
 def _without_pause(view: View) -> View:

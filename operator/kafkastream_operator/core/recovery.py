@@ -63,7 +63,7 @@ def document_in_report(view: View) -> Document | None:
     report = own_report(view.driver, view.uid)
     if report is None or report.applied is None or report.streams is None:
         return None
-    clusters = [cluster for found in report.streams.values() for cluster in found["clusters"].items()]
+    clusters = [cluster for stream_content in report.streams.values() for cluster in stream_content["clusters"].items()]
     if any(secret_problem(name, content, view.spec.secrets) for name, content in clusters) or misfit(report.streams):
         return None
     document = make_document(report.applied, report.streams, {}, view.uid)

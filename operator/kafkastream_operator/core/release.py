@@ -18,15 +18,15 @@ def releases_of(annotation: str) -> frozenset[str]:
 
     Each is `cluster` or `cluster/topic`. It may end in `@` and any text, so that the same topic can be released again.
     """
-    found = {entry.strip() for entry in annotation.split(",")}
-    return frozenset(sorted(entry for entry in found if 0 < len(entry) <= RELEASE_CHARACTERS)[:MAX_RELEASES])
+    releases = {entry.strip() for entry in annotation.split(",")}
+    return frozenset(sorted(entry for entry in releases if 0 < len(entry) <= RELEASE_CHARACTERS)[:MAX_RELEASES])
 
 
 def released_topics(releases: Iterable[str], spent: Iterable[str], draining: Iterable[Key]) -> Mapping[Key, str]:
     """Return {draining topic that a new release names: the reason for its Event}."""
     new = set(releases) - set(spent)
-    found = {key: sorted(_naming(key, new)) for key in draining}
-    return {key: f"released by hand{_note(names[0])}" for key, names in found.items() if names}
+    by_topic = {key: sorted(_naming(key, new)) for key in draining}
+    return {key: f"released by hand{_note(names[0])}" for key, names in by_topic.items() if names}
 
 
 def noted_release(name: str, note: str) -> str:

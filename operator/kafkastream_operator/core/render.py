@@ -72,7 +72,7 @@ def previous_streams(
             well, because an operator may have died after it wrote the document and before the status.
         copies: copies of the rendered streams, from the status and the driver. They count only without a document.
     """
-    found: dict[Key, dict[str, Mapping[str, Any]]] = {}
+    owners: dict[Key, dict[str, Mapping[str, Any]]] = {}
     marked = {Key(topic.cluster, topic.topic): topic for topic in draining}
     if document is not None:
         still = set(draining_in(document.streams))
@@ -82,10 +82,10 @@ def previous_streams(
         here: dict[Key, dict[str, Mapping[str, Any]]] = {}
         for stream, key, content in entries(streams or {}):
             here.setdefault(key, {})[stream] = content
-        found = {**here, **found}
+        owners = {**here, **owners}
         drains.update(draining_in(streams or {}))
     rules = document.drain if document is not None else _rules_in_status(draining)
-    return PreviousStreams(found, marked, frozenset(drains), rules)
+    return PreviousStreams(owners, marked, frozenset(drains), rules)
 
 
 def render(
@@ -154,8 +154,8 @@ def renames(streams: Streams) -> Mapping[str, str]:
     """Return {old cluster id: new cluster id}."""
     return {
         content["renamedFrom"]: name
-        for found in streams.values()
-        for name, content in found["clusters"].items()
+        for stream_content in streams.values()
+        for name, content in stream_content["clusters"].items()
         if "renamedFrom" in content
     }
 
@@ -181,10 +181,10 @@ def _rules_in_status(draining: Sequence[DrainingTopic]) -> dict[str, Mapping[str
     An entry names one stream and the longest times of all that had the topic. So the longest of a stream's entries
     count: they are careful enough for each.
     """
-    found: dict[str, list[Drain]] = {}
+    drains: dict[str, list[Drain]] = {}
     for topic in draining:
-        found.setdefault(topic.stream, []).append(Drain(quiet_period=topic.quiet_period, timeout=topic.timeout))
-    return {stream: _most_careful(settings).model_dump(by_alias=True) for stream, settings in found.items()}
+        drains.setdefault(topic.stream, []).append(Drain(quiet_period=topic.quiet_period, timeout=topic.timeout))
+    return {stream: _most_careful(settings).model_dump(by_alias=True) for stream, settings in drains.items()}
 
 
 def _most_careful(settings: Sequence[Drain]) -> Drain:
@@ -213,8 +213,8 @@ def _merged(
     secret_problem: Callable[[str, Mapping[str, Any]], str],
 ) -> dict[str, Any]:
     """Return the desired streams, with each draining topic added to all the streams that had it."""
-    current = {name: content for found in desired.values() for name, content in found["clusters"].items()}
-    streams: dict[str, Any] = {name: {"clusters": dict(found["clusters"])} for name, found in desired.items()}
+    current = {name: content for definition in desired.values() for name, content in definition["clusters"].items()}
+    streams: dict[str, Any] = {name: {"clusters": dict(definition["clusters"])} for name, definition in desired.items()}
     for topic in draining:
         owning = owners[Key(topic.cluster, topic.topic)]
         first = next(iter(owning.values()))
@@ -241,15 +241,15 @@ def _merged(
 def _with_secret(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the cluster with the Secret that it was rendered with, even if that was withheld."""
     secret = content.get("secretFolder", content.get(WITHHELD))
-    found = {key: value for key, value in content.items() if key not in ("secretFolder", WITHHELD)}
-    return found if secret is None else {**found, "secretFolder": secret}
+    cluster_entry = {key: value for key, value in content.items() if key not in ("secretFolder", WITHHELD)}
+    return cluster_entry if secret is None else {**cluster_entry, "secretFolder": secret}
 
 
 def _bound(
     cluster: str, content: Mapping[str, Any], secret_problem: Callable[[str, Mapping[str, Any]], str]
 ) -> dict[str, Any]:
     """Return the cluster with its Secret if that is bound, and else with a note of the Secret that it lacks."""
-    found = _with_secret(content)
-    if secret_problem(cluster, found):
-        found[WITHHELD] = found.pop("secretFolder")
-    return found
+    cluster_entry = _with_secret(content)
+    if secret_problem(cluster, cluster_entry):
+        cluster_entry[WITHHELD] = cluster_entry.pop("secretFolder")
+    return cluster_entry

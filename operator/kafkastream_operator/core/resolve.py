@@ -134,7 +134,7 @@ def _wanted(spec: SubscriptionSpec, catalog: Catalog) -> tuple[list[StreamEntry]
     return [entry for name, entry in sorted(catalog.streams.items()) if pattern.fullmatch(name)], []
 
 
-def _in_broken_config_maps(spec: SubscriptionSpec, catalog: Catalog, before: Streams, found: Streams) -> list[Held]:
+def _in_broken_config_maps(spec: SubscriptionSpec, catalog: Catalog, before: Streams, resolved: Streams) -> list[Held]:
     """Hold subscribed streams that no object has any more, while a ConfigMap that may have them cannot be read."""
     if not catalog.broken:
         return []
@@ -142,7 +142,7 @@ def _in_broken_config_maps(spec: SubscriptionSpec, catalog: Catalog, before: Str
     gone = [
         stream
         for stream in before
-        if stream not in found and asks_for(spec, stream) and active(before[stream])["clusters"]
+        if stream not in resolved and asks_for(spec, stream) and active(before[stream])["clusters"]
     ]
     text = "no readable object has stream {!r}. It stays as it was, since an object that cannot be read may have it: {}"
     return [Held(stream, "InvalidConfigMap", text.format(stream, problems)) for stream in sorted(gone)]
@@ -172,11 +172,11 @@ def _hold_for_renames(
     The checkpoint has the offsets either under the old id or under the new one. It is not known which, and under a
     third id a driver would not find them.
     """
-    named = {name for found in streams.values() for name in found["clusters"]}
+    named = {name for stream_content in streams.values() for name in stream_content["clusters"]}
     origins = {entry.stream: entry.origin for entry in wanted}
     held = []
-    for stream, found in sorted(streams.items()):
-        for new, content in found["clusters"].items():
+    for stream, stream_content in sorted(streams.items()):
+        for new, content in stream_content["clusters"].items():
             first = _awaited_rename(new, content.get("renamedFrom"), named, unconfirmed)
             if first is None:
                 continue
@@ -215,10 +215,10 @@ def _keep_renames(streams: dict[str, Mapping[str, Any]], unconfirmed: Mapping[st
 
     Changes `streams`.
     """
-    for stream, found in streams.items():
+    for stream, stream_content in streams.items():
         kept = {
             name: {"renamedFrom": unconfirmed[name], **content} if name in unconfirmed else content
-            for name, content in found["clusters"].items()
+            for name, content in stream_content["clusters"].items()
         }
         streams[stream] = {"clusters": kept}
 
@@ -228,7 +228,7 @@ def _hold_for_held(wanted: Iterable[StreamEntry], before: Streams, streams: dict
     origins = {entry.stream: entry.origin for entry in wanted}
     held: list[Held] = []
     while True:
-        kept = {stream: active(found) for stream, found in before.items() if stream in streams}
+        kept = {stream: active(stream_content) for stream, stream_content in before.items() if stream in streams}
         conflicts = _new_disagreements(streams, kept)
         if not conflicts:
             return held
@@ -244,7 +244,7 @@ def _hold_for_held(wanted: Iterable[StreamEntry], before: Streams, streams: dict
 def _new_disagreements(streams: Streams, kept: Streams) -> dict[str, str]:
     """Return {stream: its disagreements about clusters for which it does not have its last good form}."""
     now, last = (_parsed(those) for those in (streams, kept))
-    found = {}
+    conflicts = {}
     for stream, texts in disagreements(now.values()).items():
         before = last[stream].clusters if stream in last else {}
         new = [
@@ -253,8 +253,8 @@ def _new_disagreements(streams: Streams, kept: Streams) -> dict[str, str]:
             if cluster not in before or differing_fields(before[cluster], now[stream].clusters[cluster])
         ]
         if new:
-            found[stream] = "; ".join(new)
-    return found
+            conflicts[stream] = "; ".join(new)
+    return conflicts
 
 
 def _parsed(streams: Streams) -> dict[str, KafkaStream]:
@@ -262,10 +262,10 @@ def _parsed(streams: Streams) -> dict[str, KafkaStream]:
 
     A document of an older version may have others. If such a form stays in the document, rendering reports it.
     """
-    found = {}
+    parsed = {}
     for stream, stream_content in streams.items():
         # A stream without its draining topics may still have explicit offsets of those.
         clusters = {name: without_foreign_topics(content) for name, content in stream_content["clusters"].items()}
         with contextlib.suppress(ValidationError):
-            [found[stream]] = parse_streams({stream: {"clusters": clusters}})
-    return found
+            [parsed[stream]] = parse_streams({stream: {"clusters": clusters}})
+    return parsed

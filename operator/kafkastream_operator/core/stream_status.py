@@ -267,8 +267,8 @@ def _remainder(reader: Subscriber, name: str, entry: StreamEntry) -> _Remainder 
     return _Remainder(reader, frozenset(key.cluster for key in left), why)
 
 
-def _and_more(found: Collection[object]) -> str:
-    return f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+def _and_more(items: Collection[object]) -> str:
+    return f" (and {len(items) - 1} more)" if len(items) > 1 else ""
 
 
 def _left_behind(reader: Subscriber) -> str:

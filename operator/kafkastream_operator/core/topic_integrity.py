@@ -55,6 +55,6 @@ def ended_for_topic(verdict: TopicVerdict | None, streams: Streams) -> bool | No
 
 
 def _stands(change: ChangedTopic, streams: Streams) -> bool:
-    found = [content for _, key, content in entries(streams) if key == (change.cluster, change.topic)]
-    pins = {content.get("topicIds", {}).get(change.topic) for content in found} - {None}
-    return bool(found) and pins <= {change.expected}
+    cluster_entries = [content for _, key, content in entries(streams) if key == (change.cluster, change.topic)]
+    pins = {content.get("topicIds", {}).get(change.topic) for content in cluster_entries} - {None}
+    return bool(cluster_entries) and pins <= {change.expected}

@@ -1,7 +1,7 @@
 """Make the writes of a plan, in its order, each with a precondition. Operator; `reconcile.py` calls it.
 
 A write that fails ends the plan. The next reconciliation decides again, from the state at that time.
-docs/decisions/013-operator-writes.md lists every write with its precondition.
+docs/contributing/decisions/013-operator-writes.md lists every write with its precondition.
 """
 
 from __future__ import annotations
@@ -229,14 +229,14 @@ def _write_document(api: Api, cache: Cache, seen: ObservedSubscription, plan: Pl
 
 
 def write_status(
-    api: Api, cache: Cache, resource: Resource, found: Object, status: KafkaStreamStatus | SubscriptionStatus
+    api: Api, cache: Cache, resource: Resource, kube_object: Object, status: KafkaStreamStatus | SubscriptionStatus
 ) -> Object:
     """Write the status of exactly this version of an object, and return the object with it.
 
     Raises:
         ConflictError: the object has changed since.
     """
-    body = {**found, "status": status.model_dump(by_alias=True, exclude_none=True, mode="json")}
+    body = {**kube_object, "status": status.model_dump(by_alias=True, exclude_none=True, mode="json")}
     done = api.replace(resource, body, subresource="status")
     cache.put(resource, done)
     return done

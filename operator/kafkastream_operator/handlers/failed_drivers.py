@@ -34,12 +34,12 @@ class FailedDrivers:
         self._lock = threading.Lock()
         self._ended: dict[tuple[str, str], _Ended] = {}
 
-    def observe(self, ref: Ref, found: Object) -> None:
+    def observe(self, ref: Ref, kube_object: Object) -> None:
         """Remember a driver's pod that has failed. One that is being deleted was ended by somebody, and counts not."""
-        name = application_named_in(found["metadata"].get("labels") or {}) if ref.resource == PODS else ""
-        if not name or found["metadata"].get("deletionTimestamp"):
+        name = application_named_in(kube_object["metadata"].get("labels") or {}) if ref.resource == PODS else ""
+        if not name or kube_object["metadata"].get("deletionTimestamp"):
             return
-        ended = _ended(found)
+        ended = _ended(kube_object)
         if ended is not None:
             with self._lock:
                 self._ended[ref.namespace, name] = ended

@@ -22,10 +22,10 @@ class Answer(NamedTuple):
 
 def parse_address(url: str, example: str) -> tuple[str, int, str]:
     """Return host, port and path of a URL such as the example. Raises ValueError for any other."""
-    found = urlsplit(url)
-    if found.scheme != "http" or not found.hostname or not found.port or found.path in ("", "/", READY_PATH):
+    address = urlsplit(url)
+    if address.scheme != "http" or not address.hostname or not address.port or address.path in ("", "/", READY_PATH):
         raise ValueError(f"{url!r} is not a URL to serve at; write it as {example}")
-    return found.hostname, found.port, found.path
+    return address.hostname, address.port, address.path
 
 
 def serve(host: str, port: int, answers: Mapping[str, Callable[[], Answer]]) -> ThreadingHTTPServer:

@@ -43,10 +43,10 @@ LOGGED_EVERY = 30
 log = logging.getLogger(__name__)
 
 
-def is_watched(resource: Resource, found: Object) -> bool:
+def is_watched(resource: Resource, kube_object: Object) -> bool:
     """Return whether an object has the label by which its kind is watched."""
     key, _, value = (dict(WATCHED)[resource] or "").partition("=")
-    there = labels_of(found).get(key)
+    there = labels_of(kube_object).get(key)
     return not key or (there is not None and there == (value or there))
 
 
@@ -117,10 +117,10 @@ class Listings:
             return
         self._looked_up.add(namespace)
         try:
-            found = self._api.list(NAMESPACES, None, labels=f"kubernetes.io/metadata.name={namespace}")
+            listing = self._api.list(NAMESPACES, None, labels=f"kubernetes.io/metadata.name={namespace}")
         except ApiError:  # a Role alone has no right to that, and is refused the listings of a missing namespace
             return
-        if found.version and not found.objects:
+        if listing.version and not listing.objects:
             log.warning(
                 "namespace %s does not exist. It is served as soon as it is made; if the name has a slip, correct it in"
                 " --namespace, which is the chart's `namespaces`",

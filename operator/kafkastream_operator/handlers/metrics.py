@@ -60,9 +60,9 @@ def scrape(operator: Operator, now: Callable[[], float] = time.time) -> str:
 
 def _shown(operator: Operator, kind: Resource) -> Iterator[tuple[Ref, Object]]:
     for ref in operator.cache.refs(kind):
-        found = operator.cache.get(*ref)
-        if found is not None and operator.listings.shows(ref.namespace):
-            yield ref, found
+        kube_object = operator.cache.get(*ref)
+        if kube_object is not None and operator.listings.shows(ref.namespace):
+            yield ref, kube_object
 
 
 def _add_stream(families: MetricFamilies, operator: Operator, ref: Ref, stream: Object, now: float) -> None:
@@ -120,17 +120,17 @@ def _add_operator(families: MetricFamilies, operator: Operator) -> None:
             families.add("watch_age_seconds", (resource.full_name,), age_s)
 
 
-def _stream_figures(found: Object) -> StreamFigures:
-    generation = int(found["metadata"].get("generation", 0))
+def _stream_figures(stream: Object) -> StreamFigures:
+    generation = int(stream["metadata"].get("generation", 0))
     try:
-        return stream_figures(stream_status_of(found), generation)
+        return stream_figures(stream_status_of(stream), generation)
     except UNREADABLE:
         return stream_figures(KafkaStreamStatus(), generation)
 
 
-def _subscription_figures(found: Object) -> SubscriptionFigures:
+def _subscription_figures(subscription: Object) -> SubscriptionFigures:
     try:
-        return subscription_figures(status_of(found))
+        return subscription_figures(status_of(subscription))
     except UNREADABLE:
         return subscription_figures(SubscriptionStatus())
 

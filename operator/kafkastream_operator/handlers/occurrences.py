@@ -35,27 +35,27 @@ class Occurrences:
         self._seen: dict[str, dict[Problem, datetime | None]] = {}
         self._failures = Counter[Ref]()
 
-    def report(self, resource: Resource, found: Object, problems: Iterable[Problem]) -> None:
+    def report(self, resource: Resource, kube_object: Object, problems: Iterable[Problem]) -> None:
         """Send an Event for each new problem of an object.
 
         Args:
             problems: (reason, text) of all problems that the object has now.
         """
-        uid, now, present = found["metadata"]["uid"], self._now(), dict.fromkeys(problems)
+        uid, now, present = kube_object["metadata"]["uid"], self._now(), dict.fromkeys(problems)
         before = {seen: over for seen, over in self._seen.get(uid, {}).items() if not _is_forgotten(over, now)}
         self._seen[uid] = {**{seen: over or now for seen, over in before.items()}, **present}
         for reason, text in present:
             if (reason, text) not in before:
-                send_event(self._api, resource, found, reason, text)
+                send_event(self._api, resource, kube_object, reason, text)
         if not self._seen[uid]:
             del self._seen[uid]
 
-    def failed(self, job: Ref, found: Object | None, error: Exception) -> None:
+    def failed(self, job: Ref, kube_object: Object | None, error: Exception) -> None:
         """Count a failed reconciliation of an object, and send an Event when the failures in a row become many."""
         self._failures[job] += 1
-        if found is not None and self._failures[job] == MANY_FAILURES + 1:
+        if kube_object is not None and self._failures[job] == MANY_FAILURES + 1:
             text = f"more than {MANY_FAILURES} reconciliations in a row have failed, and the operator retries: {error}"
-            send_event(self._api, job.resource, found, "ReconcileFailing", without_secrets(text))
+            send_event(self._api, job.resource, kube_object, "ReconcileFailing", without_secrets(text))
 
     def succeeded(self, job: Ref) -> None:
         """Forget the failed reconciliations of an object."""

@@ -148,24 +148,24 @@ class Reconciler:
 
     def _report_unreadable_spec(self, job: Ref, error: ValidationError) -> None:
         """Report a spec that this version cannot read, because it is of a newer CRD. Its document stays as it is."""
-        found = self._cache.get(*job)
-        if found is None:
+        subscription = self._cache.get(*job)
+        if subscription is None:
             return
         why = Findings(explain(error, SubscriptionSpec, at=("spec",)))
         text = f"this operator cannot read the spec: {why}. Correct it, or update the operator; the document stays"
-        before = status_of(found)
+        before = status_of(subscription)
         resolved = condition("StreamsResolved", False, "InvalidSubscription", text)
-        generation = int(found["metadata"].get("generation", 0))
+        generation = int(subscription["metadata"].get("generation", 0))
         status = with_conditions(before, (resolved,), generation=generation, now=stamp(self._now()))
         if status != before:
             log.warning("%s: %s", job, text)
-            written = write_status(self._api, self._cache, SUBSCRIPTIONS, found, status)
+            written = write_status(self._api, self._cache, SUBSCRIPTIONS, subscription, status)
             send_event(self._api, SUBSCRIPTIONS, written, "InvalidSubscription", text)
 
     def _reconcile_config_map(self, job: Ref) -> float | None:
         """Report problems of a user's ConfigMap as Events, because it has no conditions."""
-        found = self._cache.get(CONFIG_MAPS, job.namespace, job.name)
-        if found is None:
+        config_map = self._cache.get(CONFIG_MAPS, job.namespace, job.name)
+        if config_map is None:
             return None
         catalog = catalog_of(self._cache, job.namespace)
         origin = f"ConfigMap {job.name}"
@@ -179,15 +179,15 @@ class Reconciler:
             for stream, entry in catalog.streams.items()
             if entry.origin == origin and entry.conflict
         ]
-        self._occurrences.report(CONFIG_MAPS, found, events)
+        self._occurrences.report(CONFIG_MAPS, config_map, events)
         return None
 
     def _reconcile_application(self, job: Ref) -> float | None:
         """Create, correct or delete the subscription that an application's annotations ask for."""
-        found = self._cache.get(job.resource, job.namespace, job.name)
-        if found is None or found["metadata"].get("deletionTimestamp"):
+        application = self._cache.get(job.resource, job.namespace, job.name)
+        if application is None or application["metadata"].get("deletionTimestamp"):
             return None
-        annotations = found["metadata"].get("annotations") or {}
+        annotations = application["metadata"].get("annotations") or {}
         asked = requested_subscription(job.name, job.resource.api_version, annotations)
         known = self._cache.get(SUBSCRIPTIONS, job.namespace, job.name)
         by_annotations = known is not None and MADE_LABEL in labels_of(known)
@@ -210,8 +210,8 @@ class Reconciler:
         else:
             wanted = subscription_for(job.namespace, job.name, asked.spec)
             if known is None or any(known["spec"].get(key) != value for key, value in wanted["spec"].items()):
-                again = self._subscribe(job, found, wanted, problems)
-        self._occurrences.report(job.resource, found, problems)
+                again = self._subscribe(job, application, wanted, problems)
+        self._occurrences.report(job.resource, application, problems)
         return again
 
     def _unsubscribe(self, job: Ref, known: Object) -> None:
@@ -256,11 +256,11 @@ class Reconciler:
         return None
 
     def _reconcile_stream(self, job: Ref) -> float | None:
-        found = self._cache.get(STREAMS, job.namespace, job.name)
-        if found is None or found["metadata"].get("deletionTimestamp"):
+        stream = self._cache.get(STREAMS, job.namespace, job.name)
+        if stream is None or stream["metadata"].get("deletionTimestamp"):
             return None
         catalog = catalog_of(self._cache, job.namespace)
-        before = self._cache.derive(found, stream_status_of)
+        before = self._cache.derive(stream, stream_status_of)
         status = stream_status(
             job.name,
             catalog,
@@ -268,11 +268,11 @@ class Reconciler:
                 self._cache, job.namespace, job.name, {subscriber.name for subscriber in before.subscribers}
             ),
             before,
-            generation=int(found["metadata"].get("generation", 0)),
+            generation=int(stream["metadata"].get("generation", 0)),
             now=stamp(self._now()),
         )
         if status != before:
-            written = write_status(self._api, self._cache, STREAMS, found, status)
+            written = write_status(self._api, self._cache, STREAMS, stream, status)
             known = {(old.reason, old.message) for old in before.conditions if old.type == "Ready"}
             for present in status.conditions:
                 if (present.type, present.status) == ("Ready", "False") and (

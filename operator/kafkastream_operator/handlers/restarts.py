@@ -58,28 +58,28 @@ class Restarts:
                     self._wake(other)
 
     def _turn_of(self, job: Ref) -> Turn | None:
-        found = (turn for turn in self._turns(job) if (turn.restart.namespace, turn.restart.name) == job[1:])
-        return next(found, None)
+        own_turns = (turn for turn in self._turns(job) if (turn.restart.namespace, turn.restart.name) == job[1:])
+        return next(own_turns, None)
 
     def _turns(self, job: Ref | None = None) -> list[Turn]:
         """Return all turns. `job` is reconciled now, and so waits for its turn, whatever its last condition says."""
         restarts = []
         for ref in self._cache.refs(SUBSCRIPTIONS):
-            found = self._cache.get(*ref)
-            if found is None or (restart := self._restart(found)) is None:
+            subscription = self._cache.get(*ref)
+            if subscription is None or (restart := self._restart(subscription)) is None:
                 continue
-            waiting = ref == job or (restart.waiting and not found["metadata"].get("deletionTimestamp"))
+            waiting = ref == job or (restart.waiting and not subscription["metadata"].get("deletionTimestamp"))
             restarts.append(replace(restart, waiting=waiting))
         keys = {key for restart in restarts for key in restart.streams}
         rules = {key: self._cache.derive(stream, _rules) for key in keys if (stream := self._stream(key)) is not None}
         return turns(restarts, rules, self._limit)
 
-    def _restart(self, found: Object) -> Restart | None:
-        status = self._cache.derive(found, status_of)
+    def _restart(self, subscription: Object) -> Restart | None:
+        status = self._cache.derive(subscription, status_of)
         if status.rollout is None or status.rollout.method != "Restart":
             return None
-        meta, kind = found["metadata"], application_api_version(found)
-        name = found["spec"]["applicationRef"]["name"]
+        meta, kind = subscription["metadata"], application_api_version(subscription)
+        name = subscription["spec"]["applicationRef"]["name"]
         application = self._cache.get(APPLICATIONS[kind], meta["namespace"], name)
         rendered = self._cache.get(CONFIG_MAPS, meta["namespace"], config_map_name(name))
         document = document_in(self._cache, rendered)[0] if rendered is not None else None
@@ -99,8 +99,8 @@ class Restarts:
         return self._cache.get(STREAMS, key.namespace, key.stream)
 
     def _status(self, job: Ref) -> SubscriptionStatus:
-        found = self._cache.get(*job)
-        return self._cache.derive(found, status_of) if found is not None else SubscriptionStatus()
+        subscription = self._cache.get(*job)
+        return self._cache.derive(subscription, status_of) if subscription is not None else SubscriptionStatus()
 
 
 def _has_begun(status: SubscriptionStatus) -> bool:

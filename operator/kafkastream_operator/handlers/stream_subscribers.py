@@ -33,11 +33,11 @@ def subscribers_of(cache: Cache, namespace: str, stream: str, before: Collection
     Args:
         before: the subscriptions that read the stream at the last reconciliation; their drivers may still do so.
     """
-    found = [_subscriber(cache, subscription, stream) for subscription in cache.all(SUBSCRIPTIONS, namespace)]
-    found += _orphans(cache, namespace)
+    candidates = [_subscriber(cache, subscription, stream) for subscription in cache.all(SUBSCRIPTIONS, namespace)]
+    candidates += _orphans(cache, namespace)
     return [
         subscription
-        for subscription in found
+        for subscription in candidates
         if _reads(subscription, stream) or subscription.asks or (subscription.name in before and subscription.is_behind)
     ]
 
@@ -61,8 +61,8 @@ def _subscriber(cache: Cache, subscription: Object, stream: str) -> Subscriber:
         status = SubscriptionStatus.model_validate(subscription.get("status") or {})
     except ValidationError:
         status, readable = SubscriptionStatus(), False
-    found = rendered_config_map(cache, meta["namespace"], config_map_name(application), subscription)
-    document = found.document if found is not None and found.ours else None
+    config_map = rendered_config_map(cache, meta["namespace"], config_map_name(application), subscription)
+    document = config_map.document if config_map is not None and config_map.ours else None
     # Without the document, the copy in the status counts. Large streams have no copy: then the streams are unknown.
     unknown = document is None and not status.kept and (not readable or status.rendered is not None)
     return Subscriber(
@@ -112,5 +112,5 @@ def _asks(subscription: Object, stream: str) -> bool:
 
 def _life(cache: Cache, namespace: str, name: str, kind: str) -> Life:
     """Return the state of an application."""
-    found = cache.get(APPLICATIONS[kind], namespace, name)
-    return KINDS[kind].application_of(found).life if found is not None else "Absent"
+    application = cache.get(APPLICATIONS[kind], namespace, name)
+    return KINDS[kind].application_of(application).life if application is not None else "Absent"

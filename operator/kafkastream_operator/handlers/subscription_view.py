@@ -78,10 +78,10 @@ def observe_subscription(
     Raises:
         ValidationError: this version cannot read its spec, although the API server has accepted it.
     """
-    found = cache.get(SUBSCRIPTIONS, namespace, name)
-    if found is None or found["metadata"].get("deletionTimestamp"):
+    subscription = cache.get(SUBSCRIPTIONS, namespace, name)
+    if subscription is None or subscription["metadata"].get("deletionTimestamp"):
         return None
-    spec = cache.derive(found, spec_of)
+    spec = cache.derive(subscription, spec_of)
     ref = spec.application_ref
     kind = KINDS[ref.api_version]
     application = cache.get(APPLICATIONS[ref.api_version], namespace, ref.name)
@@ -93,24 +93,24 @@ def observe_subscription(
         known = kind.with_driver(known, pod)
         current = kind.submission_of(known, pod) == known.submission != ""
     view = View(
-        uid=found["metadata"]["uid"],
-        generation=int(found["metadata"].get("generation", 0)),
+        uid=subscription["metadata"]["uid"],
+        generation=int(subscription["metadata"].get("generation", 0)),
         spec=spec,
-        status=cache.derive(found, status_of),
+        status=cache.derive(subscription, status_of),
         catalog=catalog_of(cache, namespace),
-        config_map=rendered_config_map(cache, namespace, document, found),
+        config_map=rendered_config_map(cache, namespace, document, subscription),
         application=known,
         driver=_driver(cache, pod, owned, document, current) if pod is not None else None,
         now=now,
         fresh_lineage=uuid.uuid4().hex[:12],
-        released=releases_of((found["metadata"].get("annotations") or {}).get(RELEASE_ANNOTATION, "")),
-        rival=_older_subscription(cache, namespace, found),
-        annotated=MADE_LABEL in labels_of(found),
+        released=releases_of((subscription["metadata"].get("annotations") or {}).get(RELEASE_ANNOTATION, "")),
+        rival=_older_subscription(cache, namespace, subscription),
+        annotated=MADE_LABEL in labels_of(subscription),
         failed_driver=failed.of(namespace, ref.name, kind, known) if failed is not None else None,
         turn=turn,
         timing=timing,
     )
-    return ObservedSubscription(view, found, application)
+    return ObservedSubscription(view, subscription, application)
 
 
 def catalog_of(cache: Cache, namespace: str) -> Catalog:
@@ -130,35 +130,35 @@ def catalog_of(cache: Cache, namespace: str) -> Catalog:
     return put_together(streams, config_maps)
 
 
-def _stream_entry(found: Object) -> StreamEntry:
-    return stream_entry(found["metadata"]["name"], found.get("spec", {}))
+def _stream_entry(stream: Object) -> StreamEntry:
+    return stream_entry(stream["metadata"]["name"], stream.get("spec", {}))
 
 
-def _config_map_entries(found: Object) -> tuple[list[StreamEntry], str]:
-    return config_map_entries(ConfigMapText(found["metadata"]["name"], found.get("data") or {}))
+def _config_map_entries(config_map: Object) -> tuple[list[StreamEntry], str]:
+    return config_map_entries(ConfigMapText(config_map["metadata"]["name"], config_map.get("data") or {}))
 
 
-def spec_of(found: Object) -> SubscriptionSpec:
+def spec_of(subscription: Object) -> SubscriptionSpec:
     """Return the spec of a subscription.
 
     Raises:
         ValidationError: this version cannot read it.
     """
-    return SubscriptionSpec.model_validate(found["spec"])
+    return SubscriptionSpec.model_validate(subscription["spec"])
 
 
-def status_of(found: Object) -> SubscriptionStatus:
+def status_of(subscription: Object) -> SubscriptionStatus:
     """Return the status of a subscription. One that this version cannot read counts as empty: it can be rebuilt."""
     try:
-        return SubscriptionStatus.model_validate(found.get("status") or {})
+        return SubscriptionStatus.model_validate(subscription.get("status") or {})
     except ValidationError:
         return SubscriptionStatus()
 
 
-def stream_status_of(found: Object) -> KafkaStreamStatus:
+def stream_status_of(stream: Object) -> KafkaStreamStatus:
     """Return the status of a stream. One that this version cannot read counts as empty: it can be rebuilt."""
     try:
-        return KafkaStreamStatus.model_validate(found.get("status") or {})
+        return KafkaStreamStatus.model_validate(stream.get("status") or {})
     except ValidationError:
         return KafkaStreamStatus()
 
@@ -169,20 +169,20 @@ def rendered_config_map(cache: Cache, namespace: str, name: str, subscription: O
     It belongs to the subscription that its label names. If somebody has edited the label, the UID in the document
     decides.
     """
-    found = cache.get(CONFIG_MAPS, namespace, name)
-    if found is None or found["metadata"].get("deletionTimestamp"):
+    config_map = cache.get(CONFIG_MAPS, namespace, name)
+    if config_map is None or config_map["metadata"].get("deletionTimestamp"):
         return None
-    document, drifted = document_in(cache, found)
+    document, drifted = document_in(cache, config_map)
     meta = subscription["metadata"]
-    labelled = subscription_named_in(found) == meta["name"]
+    labelled = subscription_named_in(config_map) == meta["name"]
     ours = labelled or (document is not None and document.subscription == meta["uid"])
-    drifted = drifted or not labelled or labels_of(found).get(ROLE_LABEL) != RENDERED_ROLE
-    return ConfigMap(found["metadata"]["resourceVersion"], ours, document, drifted)
+    drifted = drifted or not labelled or labels_of(config_map).get(ROLE_LABEL) != RENDERED_ROLE
+    return ConfigMap(config_map["metadata"]["resourceVersion"], ours, document, drifted)
 
 
-def document_in(cache: Cache, found: Object) -> tuple[Document | None, bool]:
+def document_in(cache: Cache, config_map: Object) -> tuple[Document | None, bool]:
     """Return the document in a ConfigMap, and whether the ConfigMap's content differs from what the operator writes."""
-    return cache.derive(found, _document)
+    return cache.derive(config_map, _document)
 
 
 def claims(subscription: Object | None, config_map: str) -> bool:
@@ -190,15 +190,15 @@ def claims(subscription: Object | None, config_map: str) -> bool:
     return subscription is not None and config_map == config_map_name(subscription["spec"]["applicationRef"]["name"])
 
 
-def owner_of(cache: Cache, found: Object) -> Object | None:
+def owner_of(cache: Cache, config_map: Object) -> Object | None:
     """Return the subscription to which a rendered ConfigMap belongs, by its label or its document; None without one."""
-    namespace, name = found["metadata"]["namespace"], found["metadata"]["name"]
+    namespace, name = config_map["metadata"]["namespace"], config_map["metadata"]["name"]
     if not name.endswith(CONFIG_MAP_SUFFIX):
         return None
-    labelled = cache.get(SUBSCRIPTIONS, namespace, subscription_named_in(found))
+    labelled = cache.get(SUBSCRIPTIONS, namespace, subscription_named_in(config_map))
     if claims(labelled, name):
         return labelled
-    document, _ = document_in(cache, found)
+    document, _ = document_in(cache, config_map)
     if document is None:
         return None
     for subscription in cache.all(SUBSCRIPTIONS, namespace):
@@ -207,13 +207,13 @@ def owner_of(cache: Cache, found: Object) -> Object | None:
     return None
 
 
-def subscription_named_in(found: Object) -> str:
+def subscription_named_in(config_map: Object) -> str:
     """Return the subscription that a ConfigMap's label names; "" if it names none."""
-    return str(labels_of(found).get(SUBSCRIPTION_LABEL, ""))
+    return str(labels_of(config_map).get(SUBSCRIPTION_LABEL, ""))
 
 
-def _document(found: Object) -> tuple[Document | None, bool]:
-    data, binary = found.get("data") or {}, found.get("binaryData") or {}
+def _document(config_map: Object) -> tuple[Document | None, bool]:
+    data, binary = config_map.get("data") or {}, config_map.get("binaryData") or {}
     document = read_document(data, binary)
     return document, document is None or not is_packed(document, data, binary)
 
@@ -291,24 +291,24 @@ def _config_maps(volume: Mapping[str, Any]) -> set[str]:
     return {str((part.get("configMap") or {}).get("name", "")) for part in parts}
 
 
-def _older_subscription(cache: Cache, namespace: str, found: Object) -> str:
+def _older_subscription(cache: Cache, namespace: str, own: Object) -> str:
     """Return an older subscription of the same application; "" if there is none, or it is being deleted."""
-    mine = found["spec"]["applicationRef"]["name"]
+    mine = own["spec"]["applicationRef"]["name"]
     older = [
         subscription["metadata"]["name"]
         for subscription in cache.all(SUBSCRIPTIONS, namespace)
         if subscription["spec"]["applicationRef"]["name"] == mine
         and not subscription["metadata"].get("deletionTimestamp")
-        and _creation(subscription) < _creation(found)
+        and _creation(subscription) < _creation(own)
     ]
     return min(older, default="")
 
 
-def _creation(found: Object) -> tuple[str, str]:
-    return found["metadata"]["creationTimestamp"], found["metadata"]["name"]
+def _creation(subscription: Object) -> tuple[str, str]:
+    return subscription["metadata"]["creationTimestamp"], subscription["metadata"]["name"]
 
 
-def labels_of(found: Object) -> Mapping[str, Any]:
+def labels_of(kube_object: Object) -> Mapping[str, Any]:
     """Return the labels of an object."""
-    labels: Mapping[str, Any] = found["metadata"].get("labels") or {}
+    labels: Mapping[str, Any] = kube_object["metadata"].get("labels") or {}
     return labels

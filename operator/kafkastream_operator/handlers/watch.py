@@ -117,14 +117,14 @@ class Operator:
         changed.__name__ = f"{resource.plural}_changed"
         return changed
 
-    def take(self, resource: Resource, kind: str, found: Mapping[str, Any]) -> None:
+    def take(self, resource: Resource, kind: str, kube_object: Mapping[str, Any]) -> None:
         """Put the object of an event into the cache, or remove it."""
         if kind == "DELETED":
             # An object that loses its watched label also arrives as DELETED: its old form, with the new version.
-            meta = found["metadata"]
-            self.cache.remove(ref_of(resource, found), meta["uid"], int(meta["resourceVersion"]))
+            meta = kube_object["metadata"]
+            self.cache.remove(ref_of(resource, kube_object), meta["uid"], int(meta["resourceVersion"]))
         else:
-            self.cache.put(resource, found)
+            self.cache.put(resource, kube_object)
 
     def serves(self, namespace: str) -> bool:
         """Return whether the objects of a namespace are reconciled: it was listed whole."""
@@ -208,23 +208,23 @@ class Operator:
             if everything:
                 last = time.monotonic()
 
-    def _watch(self, resource: Resource, found: Object) -> Watch:
+    def _watch(self, resource: Resource, kube_object: Object) -> Watch:
         """Return the watch that covers an object."""
-        return resource, None if self.namespaces == (None,) else found["metadata"]["namespace"]
+        return resource, None if self.namespaces == (None,) else kube_object["metadata"]["namespace"]
 
-    def _enqueue(self, ref: Ref, found: Object) -> None:
+    def _enqueue(self, ref: Ref, changed: Object) -> None:
         """Add to the queue all objects that a change of this object concerns."""
         namespace, resource = ref.namespace, ref.resource
         # A deleted object may already have lost its label, and an unlabelled one was fetched by name. Label-filtered
         # watches report neither.
         if self.cache.get(*ref) is None:
             self.measured.forget(ref)
-        elif is_watched(resource, found):
-            self.health.watches.expect_event(self._watch(resource, found))
+        elif is_watched(resource, changed):
+            self.health.watches.expect_event(self._watch(resource, changed))
         if resource == SUBSCRIPTIONS:
             self._add(Ref(resource, namespace, ref.name))
-            if found["metadata"].get("deletionTimestamp") or self.cache.get(*ref) is None:
-                self._add_subscriptions_of(found["spec"]["applicationRef"]["name"], namespace)  # its successor's turn
+            if changed["metadata"].get("deletionTimestamp") or self.cache.get(*ref) is None:
+                self._add_subscriptions_of(changed["spec"]["applicationRef"]["name"], namespace)  # its successor's turn
             self._add_all(STREAMS, namespace)
             for kind in APPLICATIONS.values():
                 # The annotations of the application may ask for this subscription, which somebody may have changed.
@@ -234,11 +234,11 @@ class Operator:
             self._add(Ref(resource, namespace, ref.name))
             self._add_all(SUBSCRIPTIONS, namespace)
             self._add_metadata(namespace)
-            self._add_neighbours(found, namespace)
+            self._add_neighbours(changed, namespace)
         elif resource == CONFIG_MAPS:
-            self._enqueue_config_map(ref, labels_of(found))
+            self._enqueue_config_map(ref, labels_of(changed))
         else:
-            name = ref.name if resource != PODS else application_named_in(labels_of(found))
+            name = ref.name if resource != PODS else application_named_in(labels_of(changed))
             if resource != PODS:
                 self._add(Ref(resource, namespace, name))
                 self._add_all(STREAMS, namespace)
@@ -270,9 +270,9 @@ class Operator:
             if SUBSCRIPTION_LABEL not in labels_of(config_map):
                 self._add(Ref(CONFIG_MAPS, namespace, config_map["metadata"]["name"]))
 
-    def _add_neighbours(self, found: Object, namespace: str) -> None:
+    def _add_neighbours(self, changed_stream: Object, namespace: str) -> None:
         """Add the streams that share a cluster with this one, and all that have a conflict, perhaps with this one."""
-        mine = _clusters(found)
+        mine = _clusters(changed_stream)
         for stream in self.cache.all(STREAMS, namespace):
             if mine & _clusters(stream) or _is_in_conflict(stream):
                 self._add(Ref(STREAMS, namespace, stream["metadata"]["name"]))

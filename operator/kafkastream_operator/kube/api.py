@@ -118,7 +118,7 @@ class Api:
 
     def list(self, resource: Resource, namespace: str | None, *, labels: str | None = None) -> Listing:
         """Return all objects of a namespace, or of all. The listing is empty if the kind is not installed."""
-        found: list[Object] = []
+        objects: list[Object] = []
         query = {"limit": "500"} | ({"labelSelector": labels} if labels else {})
         while True:
             try:
@@ -127,11 +127,11 @@ class Api:
                 return Listing([], 0)
             kind = str(page.get("kind", "")).removesuffix("List")
             for item in page.get("items", []):
-                found.append({"apiVersion": resource.api_version, "kind": kind, **item})
+                objects.append({"apiVersion": resource.api_version, "kind": kind, **item})
             meta = page.get("metadata", {})
             more = meta.get("continue")
             if not more:
-                return Listing(found, int(meta.get("resourceVersion", 0)))
+                return Listing(objects, int(meta.get("resourceVersion", 0)))
             query["continue"] = more
 
     def may_list(self, resource: Resource) -> bool:
@@ -211,23 +211,23 @@ def _answered(what: str, answer: urllib3.BaseHTTPResponse) -> Object:
     """Return the object in an answer. A refusal is shown in conditions: it may quote a field of a user's manifest."""
     data = answer.data or b""
     try:
-        found = json.loads(data)
+        body = json.loads(data)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        body = None
+    if not isinstance(body, dict):
         shown = data[:200].decode(errors="replace")
         if answer.status < 400:
             # A proxy has answered. Read as a listing, its answer would mean that all objects are gone.
             raise ApiError(what, answer.status, "NoObject", f"the answer is not a Kubernetes object: {shown!r}")
-        found = {"message": shown}
+        body = {"message": shown}
     if answer.status < 400:
-        return found
+        return body
     error = BY_STATUS.get(answer.status, ApiError)
     wait = answer.headers.get("Retry-After", "0")
     raise error(
         what,
         answer.status,
-        str(found.get("reason", answer.reason)),
-        without_secrets(str(found.get("message", ""))),
+        str(body.get("reason", answer.reason)),
+        without_secrets(str(body.get("message", ""))),
         float(wait) if wait.isdecimal() else 0.0,
     )

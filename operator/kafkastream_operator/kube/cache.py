@@ -59,9 +59,9 @@ class Ref(NamedTuple):
         return f"{self.resource.plural} {self.namespace}/{self.name}"
 
 
-def ref_of(resource: Resource, found: Object) -> Ref:
+def ref_of(resource: Resource, kube_object: Object) -> Ref:
     """Return the address of an object."""
-    return Ref(resource, found["metadata"]["namespace"], found["metadata"]["name"])
+    return Ref(resource, kube_object["metadata"]["namespace"], kube_object["metadata"]["name"])
 
 
 class Cache:
@@ -82,31 +82,31 @@ class Cache:
         self._texts: dict[Ref, tuple[str, ObservedText]] = {}
         self._deletions: dict[str, Deletion] = {}  # the oldest first
         self._derived: dict[str, dict[Callable[[Object], Any], tuple[str, Any]]] = {}
-        self.on_stored: Callable[[Ref, Object], None] = lambda ref, found: None
-        self.on_change: Callable[[Ref, Object], None] = lambda ref, found: None
+        self.on_stored: Callable[[Ref, Object], None] = lambda ref, kube_object: None
+        self.on_change: Callable[[Ref, Object], None] = lambda ref, kube_object: None
 
-    def put(self, resource: Resource, found: Object, *, replaces: Object | None = None) -> bool:
+    def put(self, resource: Resource, kube_object: Object, *, replaces: Object | None = None) -> bool:
         """Store an object. Return False if the cache has this version or a newer one, or a newer deletion.
 
         Args:
             replaces: what was cached when the API server was asked. If it still is, a newer version of it gives way.
         """
-        ref = ref_of(resource, found)
+        ref = ref_of(resource, kube_object)
         with self._lock:
-            deletion = self._deletions.get(found["metadata"].get("uid"))
-            if deletion is not None and _version(found) <= deletion.version:
+            deletion = self._deletions.get(kube_object["metadata"].get("uid"))
+            if deletion is not None and _version(kube_object) <= deletion.version:
                 return False  # a listing or an answer from before the deletion
             known = self._objects.setdefault((ref.resource, ref.namespace), {})
             cached = known.get(ref.name)
-            if cached is not None and not _is_newer(found, cached):
-                if cached is not replaces or _identity(cached) == _identity(found):
+            if cached is not None and not _is_newer(kube_object, cached):
+                if cached is not replaces or _identity(cached) == _identity(kube_object):
                     return False
                 log.warning("%s: the API server has an older version than before, as after a restore of etcd", ref)
                 self._derived.pop(cached["metadata"]["uid"], None)
-            known[ref.name] = found
-            self._deletions.pop(found["metadata"].get("uid"), None)
-            self.on_stored(ref, found)
-            self.on_change(ref, found)
+            known[ref.name] = kube_object
+            self._deletions.pop(kube_object["metadata"].get("uid"), None)
+            self.on_stored(ref, kube_object)
+            self.on_change(ref, kube_object)
         return True
 
     def remove(self, ref: Ref, uid: str | None = None, version: int = FOR_GOOD) -> bool:
@@ -156,9 +156,9 @@ class Cache:
             list_them: makes the listing. An object is only removed if it was cached before this call.
         """
         before = {
-            ref: found
+            ref: kube_object
             for ref in self.refs(resource)
-            if namespace in (None, ref.namespace) and (found := self.get(*ref)) is not None
+            if namespace in (None, ref.namespace) and (kube_object := self.get(*ref)) is not None
         }
         with self._lock:
             deletions = dict(self._deletions)
@@ -168,8 +168,8 @@ class Cache:
                 "%s: the API server answers 404 for the kind, but objects of it are cached; they stay", resource.plural
             )
             return
-        for found in listed.objects:
-            self._put_current((ref := ref_of(resource, found)), found, before.pop(ref, None), deletions)
+        for kube_object in listed.objects:
+            self._put_current((ref := ref_of(resource, kube_object)), kube_object, before.pop(ref, None), deletions)
         for ref, cached in before.items():
             with self._lock:
                 same = self.get(*ref) is cached
@@ -185,20 +185,20 @@ class Cache:
         with self._lock:
             before = self._objects.get((ref.resource, ref.namespace), {}).get(ref.name)
             deletions = dict(self._deletions)
-        found = ask()
-        if found is not None:
-            self._put_current(ref, found, before, deletions)
+        fetched = ask()
+        if fetched is not None:
+            self._put_current(ref, fetched, before, deletions)
         elif before is not None:
             self.remove(ref, before["metadata"]["uid"])  # but not an object that was created meanwhile
 
-    def _put_current(self, ref: Ref, found: Object, before: Object | None, deletions: Mapping[str, Deletion]) -> None:
+    def _put_current(self, ref: Ref, current: Object, before: Object | None, deletions: Mapping[str, Deletion]) -> None:
         """Store an object that the API server has shown after `before` and the deletions were noted."""
         with self._lock:
-            uid = found["metadata"]["uid"]
+            uid = current["metadata"]["uid"]
             if uid in deletions and deletions[uid] is self._deletions.get(uid):
                 # It exists: it had only lost its label, an answer 404 was wrong, or etcd was restored.
                 del self._deletions[uid]
-            self.put(ref.resource, found, replaces=before)
+            self.put(ref.resource, current, replaces=before)
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Return an object, or None."""
@@ -208,22 +208,22 @@ class Cache:
     def all(self, resource: Resource, namespace: str) -> list[Object]:
         """Return the objects of a namespace, sorted by name."""
         with self._lock:
-            return [found for _, found in sorted(self._objects.get((resource, namespace), {}).items())]
+            return [kube_object for _, kube_object in sorted(self._objects.get((resource, namespace), {}).items())]
 
     def refs(self, resource: Resource) -> list[Ref]:
         """Return the addresses of all objects of a kind."""
         with self._lock:
             return [Ref(r, ns, name) for (r, ns), names in self._objects.items() if r == resource for name in names]
 
-    def derive(self, found: Object, make: Callable[[Object], Derived]) -> Derived:
-        """Return `make(found)`, computed once per version of the object. The result must not be changed."""
-        uid, version = found["metadata"].get("uid", ""), found["metadata"].get("resourceVersion", "")
+    def derive(self, kube_object: Object, make: Callable[[Object], Derived]) -> Derived:
+        """Return `make(kube_object)`, computed once per version of the object. The result must not be changed."""
+        uid, version = kube_object["metadata"].get("uid", ""), kube_object["metadata"].get("resourceVersion", "")
         with self._lock:
             known = self._derived.get(uid, {}).get(make)
         if known is not None and known[0] == version:
             cached: Derived = known[1]
             return cached
-        made = make(found)
+        made = make(kube_object)
         with self._lock:
             if uid and uid not in self._deletions:
                 self._derived.setdefault(uid, {})[make] = (version, made)
@@ -246,18 +246,18 @@ class Cache:
             return now - known.since_s, known.is_new
 
 
-def _is_newer(found: Object, known: Object) -> bool:
-    if found["metadata"].get("uid") != known["metadata"].get("uid"):
-        created = [str(version["metadata"].get("creationTimestamp", "")) for version in (found, known)]
+def _is_newer(candidate: Object, known: Object) -> bool:
+    if candidate["metadata"].get("uid") != known["metadata"].get("uid"):
+        created = [str(version["metadata"].get("creationTimestamp", "")) for version in (candidate, known)]
         if created[0] != created[1]:
             return created[0] > created[1]
         # Both were created within the same second: their versions decide.
-    return _version(found) > _version(known)
+    return _version(candidate) > _version(known)
 
 
-def _identity(found: Object) -> tuple[str, int]:
-    return found["metadata"].get("uid", ""), _version(found)
+def _identity(kube_object: Object) -> tuple[str, int]:
+    return kube_object["metadata"].get("uid", ""), _version(kube_object)
 
 
-def _version(found: Object) -> int:
-    return int(found["metadata"]["resourceVersion"])
+def _version(kube_object: Object) -> int:
+    return int(kube_object["metadata"]["resourceVersion"])

@@ -91,25 +91,25 @@ class Lease:
     def try_once(self) -> bool:
         """Take or renew the lease if it is free, expired or held by this process, and return whether that succeeded."""
         try:
-            found = self._api.get(LEASES, self._namespace, self._name)
+            lease = self._api.get(LEASES, self._namespace, self._name)
         except NotFoundError:
             return self._write(None)
         except ApiError as error:
             log.warning("the lease cannot be read: %s", error)
             return False
-        spec = found.get("spec", {})
+        spec = lease.get("spec", {})
         holder = str(spec.get("holderIdentity") or "")
-        mark = f"{holder}/{spec.get('renewTime')}/{found['metadata']['resourceVersion']}"
+        mark = f"{holder}/{spec.get('renewTime')}/{lease['metadata']['resourceVersion']}"
         if self._seen is None or self._seen[0] != mark:
             self._seen = (mark, self._clock())
         wait = float(spec.get("leaseDurationSeconds") or self._duration_s)
         if holder in ("", self._identity) or self._clock() - self._seen[1] > wait:
-            return self._write(found)
+            return self._write(lease)
         return False
 
-    def _write(self, found: Object | None) -> bool:
+    def _write(self, lease: Object | None) -> bool:
         now = stamp(datetime.now(UTC))
-        before = (found or {}).get("spec", {})
+        before = (lease or {}).get("spec", {})
         mine = before.get("holderIdentity") == self._identity
         spec: dict[str, Any] = {
             "holderIdentity": self._identity,
@@ -120,12 +120,12 @@ class Lease:
         }
         began = self._clock()
         try:
-            if found is None:
+            if lease is None:
                 meta = {"name": self._name, "namespace": self._namespace}
                 body = {"apiVersion": LEASES.api_version, "kind": "Lease", "metadata": meta, "spec": spec}
                 self._held = self._api.create(LEASES, body)
             else:
-                self._held = self._api.replace(LEASES, {**found, "spec": spec})
+                self._held = self._api.replace(LEASES, {**lease, "spec": spec})
         except ConflictError:
             return False  # another operator was faster
         except ApiError as error:

@@ -1,1 +1,1 @@
-"""The custom resources as pydantic models, from which the CRDs of the chart and `docs/crds.md` are generated. Pure."""
+"""The custom resources as pydantic models, the origin of the CRDs and of `docs/reference/crds.md`. Pure."""

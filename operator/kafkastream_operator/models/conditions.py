@@ -19,7 +19,7 @@ class Condition(StatusPart):
     Attributes:
         type: the name of the condition, such as `Ready`.
         status: whether the condition holds: `True`, `False`, or `Unknown`.
-        reason: the cause of this status in one word; docs/operator.md lists all reasons with their remedies.
+        reason: the cause of this status in one word; docs/how-to/operator.md lists all reasons with their remedies.
         message: the cause in full, and what to do about it.
         observed_generation: the generation of the spec that this condition is about.
         last_transition_time: the time since which the status has had this value.

@@ -110,35 +110,35 @@ def _structural(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None
         (some,) = [choice for choice in schema["anyOf"] if choice.get("type") != "null"]
         rest = {key: value for key, value in schema.items() if key not in ("anyOf", "default")}
         return _structural({**some, **rest}, known)
-    found = {key: value for key, value in schema.items() if key in _KEPT and value is not None}
+    structural = {key: value for key, value in schema.items() if key in _KEPT and value is not None}
     if "const" in schema:
-        found["type"], found["enum"] = "string", [schema["const"]]
-    if found.get("default") in ([], {}):
-        del found["default"]  # an absent field means the same, and the API server adds nothing to users' objects
-    if "description" in found:
-        found["description"] = _summary_in(str(found["description"]))
+        structural["type"], structural["enum"] = "string", [schema["const"]]
+    if structural.get("default") in ([], {}):
+        del structural["default"]  # an absent field means the same, and the API server adds nothing to users' objects
+    if "description" in structural:
+        structural["description"] = _summary_in(str(structural["description"]))
     if "properties" in schema:
-        found["properties"] = {name: _structural(part, known) for name, part in schema["properties"].items()}
+        structural["properties"] = {name: _structural(part, known) for name, part in schema["properties"].items()}
         if schema.get("required"):
-            found["required"] = list(schema["required"])
+            structural["required"] = list(schema["required"])
     if "items" in schema:
-        found["items"] = _structural(schema["items"], known)
+        structural["items"] = _structural(schema["items"], known)
     values = schema.get("additionalProperties")
     if isinstance(values, Mapping):
-        found["additionalProperties"] = _structural(values, known)
-    if found.get("type") == "integer":
-        found["format"] = "int64"
-    return found
+        structural["additionalProperties"] = _structural(values, known)
+    if structural.get("type") == "integer":
+        structural["format"] = "int64"
+    return structural
 
 
 def attributes(model: type[BaseModel]) -> dict[str, str]:
     """Return the meanings of a model's fields, by their Python names, from `Attributes:` in its docstring."""
     _, _, listed = inspect.cleandoc(model.__doc__ or "").partition("\nAttributes:\n")
-    found: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     for entry in re.split(r"\n(?=    \S)", listed):
         names, _, meaning = " ".join(entry.split()).partition(": ")
-        found |= {name.strip(): meaning for name in names.split(",") if name.strip()}
-    return found
+        meanings |= {name.strip(): meaning for name in names.split(",") if name.strip()}
+    return meanings
 
 
 def summary(model: type[BaseModel]) -> str:
@@ -150,7 +150,7 @@ def model_in(annotation: Any) -> type[BaseModel] | None:
     """Return the model that a field has, by itself or in a list; None if it has none."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for argument in get_args(annotation) if (found := model_in(argument)) is not None), None)
+    return next((nested for argument in get_args(annotation) if (nested := model_in(argument)) is not None), None)
 
 
 def _summary_in(docstring: str) -> str:

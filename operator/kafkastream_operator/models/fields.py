@@ -51,8 +51,8 @@ def moment(text: str) -> datetime:
     Raises:
         ValueError: the text is no time.
     """
-    found = datetime.fromisoformat(text.upper().replace("Z", "+00:00"))
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    parsed = datetime.fromisoformat(text.upper().replace("Z", "+00:00"))
+    return parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)
 
 
 def _check_moment(text: str) -> str:

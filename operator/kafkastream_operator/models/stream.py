@@ -53,7 +53,7 @@ class StreamCluster(Part):
         topics: the topics to read on this cluster.
         topic_ids: the id that a topic must have, for some of the topics, as `kafka-topics.sh --describe` prints it.
             Another topic of that name is not read. To accept a topic that was created again, write its new id.
-        properties: Kafka client properties without credentials. docs/metadata.md lists the allowed ones.
+        properties: Kafka client properties without credentials. docs/reference/metadata.md lists the allowed ones.
         secret_ref: the Secret with the cluster's credentials, if it needs any.
         starting_offsets: the offsets at which reading starts when the cluster is new: `earliest`, `latest`,
             `committed`, `{timestamp: …}` or offsets by topic and partition. Absent: the option of the source decides.
@@ -77,22 +77,22 @@ class StreamCluster(Part):
 
     def wire(self) -> dict[str, Any]:
         """Return the cluster as the document has it. Its properties and offsets are not checked yet."""
-        found: dict[str, Any] = {"bootstrapServers": self.bootstrap_servers, "topics": list(self.topics)}
+        document: dict[str, Any] = {"bootstrapServers": self.bootstrap_servers, "topics": list(self.topics)}
         if self.topic_ids:
-            found["topicIds"] = dict(self.topic_ids)
+            document["topicIds"] = dict(self.topic_ids)
         if self.properties:
-            found["properties"] = dict(self.properties)
+            document["properties"] = dict(self.properties)
         if self.secret_ref is not None:
             # The folder has the name of the Secret: clusters may share a Secret, and Spark mounts each Secret once.
-            found["secretFolder"] = self.secret_ref.name
+            document["secretFolder"] = self.secret_ref.name
         for name, value in (
             ("startingOffsets", self.starting_offsets),
             ("stoppingOffsets", self.stopping_offsets),
             ("renamedFrom", self.renamed_from),
         ):
             if value is not None:
-                found[name] = value
-        return found
+                document[name] = value
+        return document
 
 
 class Drain(Part):
@@ -246,7 +246,7 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
         (
             "self.all(key, key in [" + ", ".join(f"'{key}'" for key in sorted(ALLOWED_KEYS)) + "])",
             "metadata may not set this property: properties that load code, run a command, fetch a URL, hold a"
-            " credential or name a path are refused; docs/metadata.md lists the allowed ones; use secretRef for"
+            " credential or name a path are refused; docs/reference/metadata.md lists the allowed; use secretRef for"
             " credentials",
         ),
     ),

@@ -59,9 +59,9 @@ _LIVES: Mapping[str, Life] = {
 }
 
 
-def application_of(found: Mapping[str, Any]) -> Application:
+def application_of(manifest: Mapping[str, Any]) -> Application:
     """Read a SparkApplication."""
-    meta, spec, status = found["metadata"], found.get("spec") or {}, found.get("status") or {}
+    meta, spec, status = manifest["metadata"], manifest.get("spec") or {}, manifest.get("status") or {}
     conf = spec.get("sparkConf") or {}
     info = (status.get("currentAttemptSummary") or {}).get("attemptInfo") or {}
     attempt = as_int(info.get("id"))
@@ -108,12 +108,12 @@ def with_driver(application: Application, pod: Mapping[str, Any]) -> Application
     return replace(application, mounts=application.mounts & correctly_mounted(_secrets_of(pod.get("spec") or {})))
 
 
-def patch_body(found: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
+def patch_body(manifest: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
     """Return the body of the server-side apply that makes a patch."""
     conf = revision_conf(patch.token, patch.secrets)
     conf[_ANNOTATION.format(REVISION_ANNOTATION)] = patch.token
     conf[_ANNOTATION.format(ATTEMPT_ANNOTATION)] = str(patch.attempt)
-    return apply_body(found, patch, {"sparkConf": conf})
+    return apply_body(manifest, patch, {"sparkConf": conf})
 
 
 def driver_pod(namespace: str, name: str, attempt: int, conf: Mapping[str, Any]) -> str:
@@ -179,8 +179,8 @@ def _last_state(status: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _driver_status(state: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the status of the driver's pod that a state has kept."""
-    found: Mapping[str, Any] = state.get("lastObservedDriverStatus") or {}
-    return found
+    pod_status: Mapping[str, Any] = state.get("lastObservedDriverStatus") or {}
+    return pod_status
 
 
 def _failure(state: Mapping[str, Any]) -> Failure:
@@ -189,14 +189,14 @@ def _failure(state: Mapping[str, Any]) -> Failure:
 
 
 def _restart_config(spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = (spec.get("applicationTolerations") or {}).get("restartConfig") or {}
-    return found
+    config: Mapping[str, Any] = (spec.get("applicationTolerations") or {}).get("restartConfig") or {}
+    return config
 
 
 def _history(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the states so far, in order. The status has them as a map by number."""
-    found = status.get("stateTransitionHistory") or {}
-    return [found[key] for key in sorted(found, key=as_int)]
+    by_number = status.get("stateTransitionHistory") or {}
+    return [by_number[key] for key in sorted(by_number, key=as_int)]
 
 
 def _restarts(
@@ -232,8 +232,8 @@ def _restarts(
 
 def _template(spec: Mapping[str, Any], role: str) -> Mapping[str, Any]:
     part = (spec.get(f"{role}Spec") or {}).get("podTemplateSpec") or {}
-    found: Mapping[str, Any] = part.get("spec") or {}
-    return found
+    pod_spec: Mapping[str, Any] = part.get("spec") or {}
+    return pod_spec
 
 
 def _secrets_of(pod: Mapping[str, Any]) -> dict[str, str]:

@@ -27,15 +27,15 @@ def revision_conf(token: str, secrets: Iterable[str]) -> dict[str, str]:
     return conf
 
 
-def apply_body(found: Mapping[str, Any], patch: Patch, spec: Mapping[str, Any]) -> dict[str, Any]:
+def apply_body(manifest: Mapping[str, Any], patch: Patch, spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return the body of a server-side apply, for exactly the application that the plan was made for.
 
     Without the UID, the apply would create a new application if this one was deleted meanwhile.
     """
-    meta = found["metadata"]
+    meta = manifest["metadata"]
     return {
-        "apiVersion": found["apiVersion"],
-        "kind": found["kind"],
+        "apiVersion": manifest["apiVersion"],
+        "kind": manifest["kind"],
         "metadata": {
             "name": meta["name"],
             "namespace": meta["namespace"],
@@ -52,9 +52,9 @@ def secrets_for(role: str, conf: Mapping[str, Any]) -> dict[str, str]:
     return {key.removeprefix(prefix): path for key, path in conf.items() if key.startswith(prefix)}
 
 
-def correctly_mounted(found: Mapping[str, str]) -> frozenset[str]:
+def correctly_mounted(mounts: Mapping[str, str]) -> frozenset[str]:
     """Return the Secrets that are mounted at the path at which the source expects them."""
-    return frozenset(name for name, path in found.items() if path == f"{SECRETS_PATH}/{name}")
+    return frozenset(name for name, path in mounts.items() if path == f"{SECRETS_PATH}/{name}")
 
 
 def as_int(value: object) -> int:

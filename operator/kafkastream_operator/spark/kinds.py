@@ -17,7 +17,7 @@ class Kind(Protocol):
     def NAME_LABEL(self) -> str:
         """The label of a driver's pod that names its application."""
 
-    def application_of(self, found: Mapping[str, Any]) -> Application:
+    def application_of(self, manifest: Mapping[str, Any]) -> Application:
         """Read a SparkApplication."""
 
     def is_driver(self, application: Application, pod: Mapping[str, Any]) -> bool:
@@ -29,7 +29,7 @@ class Kind(Protocol):
     def with_driver(self, application: Application, pod: Mapping[str, Any]) -> Application:
         """Return the application, corrected by what the pod of its running driver shows."""
 
-    def patch_body(self, found: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
+    def patch_body(self, manifest: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
         """Return the body of the server-side apply that makes a patch."""
 
 

@@ -46,9 +46,9 @@ _RETRIES = {
 """{a state that another attempt may follow: the count of attempts in the status, how the policy's fields begin}."""
 
 
-def application_of(found: Mapping[str, Any]) -> Application:
+def application_of(manifest: Mapping[str, Any]) -> Application:
     """Read a SparkApplication."""
-    meta, spec, status = found["metadata"], found.get("spec", {}), found.get("status", {})
+    meta, spec, status = manifest["metadata"], manifest.get("spec", {}), manifest.get("status", {})
     driver = spec.get("driver") or {}
     state = status.get("applicationState", {})
     life: Life = "Suspended" if spec.get("suspend") else _life(str(state.get("state", "")), spec, status)
@@ -100,11 +100,11 @@ def with_driver(application: Application, pod: Mapping[str, Any]) -> Application
     return application
 
 
-def patch_body(found: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
+def patch_body(manifest: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
     """Return the body of the server-side apply that makes a patch."""
     annotations = {REVISION_ANNOTATION: patch.token, ATTEMPT_ANNOTATION: str(patch.attempt)}
     spec = {"driver": {"annotations": annotations}, "sparkConf": revision_conf(patch.token, patch.secrets)}
-    return apply_body(found, patch, spec)
+    return apply_body(manifest, patch, spec)
 
 
 def _life(state: str, spec: Mapping[str, Any], status: Mapping[str, Any]) -> Life:

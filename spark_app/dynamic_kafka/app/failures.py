@@ -62,7 +62,7 @@ _BEFORE_CAUSE = 200
 _MISSING_JAR = re.compile(r"\b(ClassNotFoundException|NoClassDefFoundError|No FileSystem for scheme)\b")
 _ADD_JAR = (
     "; a jar is missing: add the connector to `spark.jars.packages` in `spark`, to --packages of spark-submit, or to"
-    " the image; docs/images.md names that of S3"
+    " the image; docs/how-to/images.md names that of S3"
 )
 _LINE = re.compile(r'File "([^"]+)", line (\d+)')
 
@@ -95,10 +95,10 @@ def code_of_text(text: str) -> ExitCode:
     raised = cause_in(text)
     if raised is not None:
         return _code_of_class(type(raised))
-    found = ErrorCode.find(text)
-    if found is None:
+    error_code = ErrorCode.find(text)
+    if error_code is None:
         return ExitCode.QUERY
-    return _BY_ERROR_CODE.get(found.code, ExitCode.CLUSTER)
+    return _BY_ERROR_CODE.get(error_code.code, ExitCode.CLUSTER)
 
 
 def reason_in(text: str, checkpoint: str | None = None) -> str:
@@ -116,7 +116,7 @@ def reason_in(text: str, checkpoint: str | None = None) -> str:
         return describe_error(raised).splitlines()[0]
     lines = [without_secrets(line) for line in _CALL.sub("", text).splitlines()]
     first = next((line.strip() for line in lines if line.strip()), "no reason given")
-    causes = [found for line in lines if (found := _CAUSE.fullmatch(line))]
+    causes = [match for line in lines if (match := _CAUSE.fullmatch(line))]
     if causes and not first.endswith(_TRACEBACK):
         first = _with_cause(first, causes[-1])
     tracebacks = _EXCEPTION.findall("\n".join(lines)) if first.endswith(_TRACEBACK) else []
@@ -136,20 +136,20 @@ def jvm_trace(text: str) -> list[str]:
     """
     if code_of_text(text) is not ExitCode.QUERY or cause_in(text) is not None:
         return []
-    found = []
+    trace = []
     for line in text.splitlines():
         if frame := _FRAME.fullmatch(line):
-            found.append(f"at {frame[1]}")
+            trace.append(f"at {frame[1]}")
         elif cause := _CAUSE.fullmatch(line.strip()):
-            found.append(f"caused by {cause[1]}")
-    if len(found) > MAX_FRAMES:  # the root cause comes last
-        found = [*found[: MAX_FRAMES // 2], *found[-(MAX_FRAMES // 2) :]]
-    return found
+            trace.append(f"caused by {cause[1]}")
+    if len(trace) > MAX_FRAMES:  # the root cause comes last
+        trace = [*trace[: MAX_FRAMES // 2], *trace[-(MAX_FRAMES // 2) :]]
+    return trace
 
 
-def _with_cause(first: str, found: re.Match[str]) -> str:
+def _with_cause(first: str, match: re.Match[str]) -> str:
     """Return a failure's first line with the class and message of its cause, each message once."""
-    name, message = found[1], _STATES.sub("", found[2] or "")
+    name, message = match[1], _STATES.sub("", match[2] or "")
     cause, head = f"{name}: {message}" if message else name, _STATES.sub("", first)
     if cause in head:
         return first

@@ -47,7 +47,9 @@ log = logging.getLogger(__name__)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `run`."""
-    parser.add_argument("config", metavar="app.yaml", help="the application's file; docs/application.md describes it")
+    parser.add_argument(
+        "config", metavar="app.yaml", help="the application's file; docs/how-to/application.md describes it"
+    )
     parser.add_argument(
         "--log-format",
         choices=("auto", "text", "json"),

@@ -70,19 +70,19 @@ class RejectedRevision(_ReportPart):
     reason: str
 
 
-def _streams_or_none(found: Any) -> Any:
+def _streams_or_none(streams: Any) -> Any:
     """Drop streams that do not have the form of a document's; the rest of the report still counts.
 
     The readers of the document check whether the streams are valid.
     """
     try:
-        for stream in dict(found).values():
+        for stream in dict(streams).values():
             for content in stream["clusters"].values():
                 if not all(isinstance(topic, str) for topic in content["topics"]):
                     return None
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
-    return dict(found)
+    return dict(streams)
 
 
 class DriverReport(_ReportPart):
@@ -137,10 +137,10 @@ class DriverReport(_ReportPart):
             return cls.model_validate_json(text)
         # Half a surrogate pair may stand for a byte of a path in a reason. pydantic refuses it.
         try:
-            found = json.loads(text)
+            report = json.loads(text)
         except RecursionError:
             raise ValueError("nested too deeply") from None
-        return cls.model_validate_json(json.dumps(found, ensure_ascii=False).encode(errors="replace"))
+        return cls.model_validate_json(json.dumps(report, ensure_ascii=False).encode(errors="replace"))
 
     def text(self) -> str:
         """Return the compact JSON text, in ASCII, so that its characters are its bytes."""

@@ -1,7 +1,7 @@
 """The exit codes of the bundled application, and the meaning of each. Pure.
 
 The application ends with them, and leaves its code in the termination message. The operator shows the meaning in
-conditions. docs/application.md has the same table.
+conditions. docs/how-to/application.md has the same table.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ExitMeaning:
     """The meaning of one exit code.
 
     Attributes:
-        words: the meaning as in docs/application.md.
+        words: the meaning as in docs/how-to/application.md.
         reason: the reason of the condition that shows the code; "" if only `Failed` or `Failing` shows it.
         remedy: the cause and the remedy for that condition; "" if the driver's own words have both.
         cleared_by: what ends the reason. A driver that reports: the operator starts none for that. Or streams that

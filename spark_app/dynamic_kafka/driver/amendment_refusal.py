@@ -39,15 +39,15 @@ def log_left_out(amendment: Amendment) -> None:
         )
 
 
-def older_than_state(document: OffsetDocument, state: str, found: str, newest: int) -> StaleCheckpointError:
+def older_than_state(document: OffsetDocument, state: str, held: str, newest: int) -> StaleCheckpointError:
     """Return the error that a checkpoint ends before something that the state location holds.
 
     Args:
         state: the URI of the state location.
-        found: what it holds, of the document `newest`.
+        held: what it holds, of the document `newest`.
     """
     return StaleCheckpointError(
-        f"the checkpoint ends at document {document.number} of query {document.query}, but {state} holds {found} of"
+        f"the checkpoint ends at document {document.number} of query {document.query}, but {state} holds {held} of"
         f" document {newest}: the checkpoint was restored from a backup and is older than the progress of this query."
         " Restore the newer checkpoint, start with a new one, or set allowOldCheckpoint=true to continue and read the"
         " later records again. Do not set it with a file sink: it skips the batches that it already has by their"

@@ -66,13 +66,13 @@ class ChangedTopics:
             cluster, planned = current.get(saved), end.topic(saved, topic)
             if cluster is None or planned is None or cluster not in seen.answers:
                 continue
-            pin, found = self._ids(cluster, topic, seen)
-            if found == "":
+            pin, topic_id = self._ids(cluster, topic, seen)
+            if topic_id == "":
                 missing.add((cluster, topic))
                 if pin is not None or self._options.topic_integrity_check or not self._options.fail_on_data_loss:
                     asked.add((cluster, topic))
-            elif found is not None and found != (pin or planned.topic_id or found):
-                doubtful[cluster, topic] = found
+            elif topic_id is not None and topic_id != (pin or planned.topic_id or topic_id):
+                doubtful[cluster, topic] = topic_id
         absent = self._ask(AbsentTopicsQuestion(frozenset(asked)), seen) if asked else frozenset()
         disputed = self._ask(DisputedIdsQuestion(doubtful), seen) if doubtful else frozenset()
         return frozenset(missing - absent) | disputed
@@ -97,32 +97,32 @@ class ChangedTopics:
         planned, topic = end.topic(part.split.cluster, part.split.topic), part.split.topic
         if planned is None:
             return False
-        pin, found = self._ids(cluster, topic, seen)
-        if found is not None and pin not in (None, found):
-            raise integrity_error([TopicChange(cluster, topic, str(pin), found, pinned=True)])
-        if found is None or planned.topic_id is None:
+        pin, topic_id = self._ids(cluster, topic, seen)
+        if topic_id is not None and pin not in (None, topic_id):
+            raise integrity_error([TopicChange(cluster, topic, str(pin), topic_id, pinned=True)])
+        if topic_id is None or planned.topic_id is None:
             is_assigned = self._options.single is not None and bool(self._options.single.assign)
             return not (self._options.fail_on_data_loss or is_assigned) and _is_gone(part, seen.answers[cluster])
-        if found == planned.topic_id:
+        if topic_id == planned.topic_id:
             return False
-        change = TopicChange(cluster, topic, planned.topic_id, found)
-        if pin == found or self._is_accepted(end.query, change):
+        change = TopicChange(cluster, topic, planned.topic_id, topic_id)
+        if pin == topic_id or self._is_accepted(end.query, change):
             return True
         if self._options.topic_integrity_check:
             raise integrity_error([change])
-        return self.is_recreated(part, end, found)
+        return self.is_recreated(part, end, topic_id)
 
-    def is_recreated(self, part: SplitRange, end: OffsetDocument, found: str | None) -> bool:
+    def is_recreated(self, part: SplitRange, end: OffsetDocument, topic_id: str | None) -> bool:
         """Return whether another topic has the name of a range's topic: the range's offsets mean nothing there.
 
         Raises:
             DataLossError: it has, and `failOnDataLoss` is set.
         """
         planned = end.topic(part.split.cluster, part.split.topic)
-        if planned is None or found is None or not is_recreated(planned.topic_id, found):
+        if planned is None or topic_id is None or not is_recreated(planned.topic_id, topic_id):
             return False
         if self._options.fail_on_data_loss:
-            raise DataLossError(recreated_while_pending(part, planned.topic_id, found))
+            raise DataLossError(recreated_while_pending(part, planned.topic_id, topic_id))
         return True
 
     def is_reported(self, part: SplitRange, end: OffsetDocument, report: Seen | None) -> bool:
@@ -180,12 +180,12 @@ def refuse_standing(
     for document in documents:
         if state is None:
             return
-        found, wrong = standing_verdicts(state, document, options, metadata, have_ids)
+        verdicts, wrong = standing_verdicts(state, document, options, metadata, have_ids)
         for change in wrong:
             withdraw_verdict(state, document.query, change)
             log.warning("the verdict is withdrawn, since the topic is there with its id: %s", change)
-        if found:
-            raise integrity_error(found)
+        if verdicts:
+            raise integrity_error(verdicts)
 
 
 def standing_verdicts(
@@ -205,11 +205,11 @@ def standing_verdicts(
     subscription = metadata()
     named = [verdict for verdict in verdicts if _is_named(verdict, options, subscription)]
     accepted = saved_changes(state, document.query, "accepted").values()
-    found = standing(named, accepted, subscription.clusters, document)
-    doubtful = {(change.cluster, change.topic): change.expected for change in found}
+    unaccepted = standing(named, accepted, subscription.clusters, document)
+    doubtful = {(change.cluster, change.topic): change.expected for change in unaccepted}
     there = _there(have_ids, doubtful, subscription) if doubtful else frozenset()
-    wrong = {change.key for change in found if (change.cluster, change.topic) in there}
-    return [change for change in found if change.key not in wrong], [
+    wrong = {change.key for change in unaccepted if (change.cluster, change.topic) in there}
+    return [change for change in unaccepted if change.key not in wrong], [
         change for change in verdicts if change.key in wrong
     ]
 

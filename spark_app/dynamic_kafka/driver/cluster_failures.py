@@ -45,7 +45,7 @@ def servers_of(clusters: Iterable[str], options: SourceOptions, subscription: Su
         for cluster in clusters
         if cluster in subscription.clusters
     }
-    return "; ".join(f"{cluster} has the bootstrap servers {found}" for cluster, found in asked.items())
+    return "; ".join(f"{cluster} has the bootstrap servers {servers}" for cluster, servers in asked.items())
 
 
 def as_one_error(failures: Mapping[str, DynamicKafkaError]) -> DynamicKafkaError:

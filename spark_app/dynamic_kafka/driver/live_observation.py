@@ -15,14 +15,14 @@ class LiveObservation(Observation):
     """An observation with the connections that it was made over.
 
     Attributes:
-        found: the metadata, with their revision.
+        discovered: the metadata, with their revision.
         probes: the connection of each cluster that has one, by cluster id.
         new_revision: whether the metadata differs from the last good metadata (`Observer.adopt`).
         required: the clusters whose failure ends the query.
         never_read: the clusters that the query has never read.
     """
 
-    found: Discovered
+    discovered: Discovered
     probes: Mapping[str, ClusterProbe]
     new_revision: bool
     required: frozenset[str] = frozenset()

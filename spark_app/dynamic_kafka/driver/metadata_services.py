@@ -58,9 +58,9 @@ def make_subscriber(options: SourceOptions) -> KafkaStreamSubscriber:
 
 def _instance(path: str, expected: Callable[..., T], options: SourceOptions) -> T:
     """Return an object of a user's class, whose constructor may raise anything."""
-    found = load_class(path, expected)
+    user_class = load_class(path, expected)
     try:
-        return made_of(found, NamedOptions(options.raw))
+        return made_of(user_class, NamedOptions(options.raw))
     except DynamicKafkaError:
         raise
     except (Exception, SystemExit) as error:
@@ -93,7 +93,7 @@ def make_discovery(options: SourceOptions, *, once: bool = False) -> MetadataDis
     )
 
 
-def newer_than(found: Discovered, options: SourceOptions) -> str:
+def newer_than(metadata: Discovered, options: SourceOptions) -> str:
     """Look metadata up once, by a discovery of its own, and return why what was found is not the newest.
 
     It is for runs that look metadata up only at their start. The text is empty if nothing has changed.
@@ -104,7 +104,7 @@ def newer_than(found: Discovered, options: SourceOptions) -> str:
     except MetadataError as error:
         return f"the newest metadata is unknown: {error}"
     try:
-        return "" if found.agrees_with(discovery.current()) else NEWER
+        return "" if metadata.agrees_with(discovery.current()) else NEWER
     finally:
         discovery.stop()
 

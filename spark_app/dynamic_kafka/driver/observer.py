@@ -82,8 +82,8 @@ class Observer:
                 cannot be used.
         """
         initial = progress is not None and progress.is_initial
-        found = self.newest_metadata(initial=initial)
-        subscription = found.subscription
+        metadata = self.newest_metadata(initial=initial)
+        subscription = metadata.subscription
         if initial and is_bounded(self.options, subscription):
             self.freeze()
         probes, broken = self._probes.for_subscription(subscription)
@@ -101,7 +101,7 @@ class Observer:
                 log.warning("cluster %s answers %s", cluster, "now" if cluster in new else "again")
         # A cluster that failed is opened again when it is back: records may have expired meanwhile.
         self._opened = (self._opened - failures.keys()) & subscription.clusters.keys()
-        observed = LiveObservation(subscription, answers, found, probes, self._is_new(found), required, new)
+        observed = LiveObservation(subscription, answers, metadata, probes, self._is_new(metadata), required, new)
         if progress is not None:
             silent = {c: ClusterUnreachableError(c, NO_ANSWER_YET) for c in self._late & new} if first else {}
             if self.note_failures({**silent, **broken, **failures}, observed):
@@ -111,22 +111,22 @@ class Observer:
 
     def adopt(self, observed: LiveObservation) -> None:
         """Record that a plan succeeded with this observation: its clusters are open, and its metadata may be good."""
-        revision = (observed.found.revision, observed.subscription.fingerprint)
+        revision = (observed.discovered.revision, observed.subscription.fingerprint)
         if revision != self._logged_revision:
             clusters = ", ".join(observed.subscription.clusters) or "none"
-            log.info("metadata %s is in force; clusters: %s", described(observed.found.revision), clusters)
+            log.info("metadata %s is in force; clusters: %s", described(observed.discovered.revision), clusters)
             self._logged_revision = revision
         # Only a plan compares splits with the first offsets of an observation. After the observation of a replay or of
         # `Trigger.AvailableNow`, the next plan must ask for first offsets again.
         self._opened |= observed.answers.keys()
         self.read_before |= observed.answers.keys()
-        if self._planned is None or not self._planned.agrees_with(observed.found):
+        if self._planned is None or not self._planned.agrees_with(observed.discovered):
             self._planned_before = self._planned
-        self._planned = observed.found
+        self._planned = observed.discovered
         # Metadata is good once all clusters have answered. One may be down from the start: then the metadata with which
         # the others are read is the one to go back to.
         if self._good is None or len(observed.answers) == len(observed.subscription.clusters):
-            self._good = observed.found
+            self._good = observed.discovered
 
     def reject(self, reason: str) -> bool:
         """Put the last other metadata in force again: those of a plan, or else the last good ones.
@@ -140,8 +140,8 @@ class Observer:
             return False
         if not self._is_new(self._found):
             return False
-        planned = (found for found in (self._planned, self._planned_before) if found is not None)
-        keep = next((found for found in planned if not found.agrees_with(self._found)), self._good)
+        planned = (metadata for metadata in (self._planned, self._planned_before) if metadata is not None)
+        keep = next((metadata for metadata in planned if not metadata.agrees_with(self._found)), self._good)
         self._discovery.reject(self._found, reason, keep=keep)
         self._planned, self._planned_before = keep, None
         self._rejected_at = time.monotonic()
@@ -157,11 +157,11 @@ class Observer:
 
     def incomplete_metadata(self) -> str:
         """Look metadata up now, and return why they may name more than those in force do; empty if they do not."""
-        found = self.in_force()
+        metadata = self.in_force()
         if self._discovery is None or self._frozen or not self.options.metadata_discovery_interval_ms:
-            return newer_than(found, self.options)
+            return newer_than(metadata, self.options)
         self._discovery.refresh()
-        return NEWER if not found.agrees_with(self.newest_metadata()) else self.status.incomplete_metadata
+        return NEWER if not metadata.agrees_with(self.newest_metadata()) else self.status.incomplete_metadata
 
     def note_failures(self, failures: Mapping[str, DynamicKafkaError], observed: LiveObservation) -> bool:
         """Report failed clusters, as stalled or as never reached; return whether newer metadata came into force.
@@ -175,7 +175,7 @@ class Observer:
         inactive = self._no_longer_active(fatal)
         if fatal.keys() - inactive:
             raise self.explained({cluster: error for cluster, error in fatal.items() if cluster not in inactive})
-        if inactive and not observed.found.agrees_with(self.newest_metadata()):
+        if inactive and not observed.discovered.agrees_with(self.newest_metadata()):
             return True
         causes = {c: f"{NOT_ACTIVE}; {error}" if c in inactive else str(error) for c, error in failures.items()}
         for new in failures.keys() & observed.never_read:
@@ -296,5 +296,5 @@ class Observer:
         self._late = pending.keys() - answers.keys() - failures.keys()
         return answers, failures
 
-    def _is_new(self, found: Discovered) -> bool:
-        return self._good is None or not self._good.agrees_with(found)
+    def _is_new(self, metadata: Discovered) -> bool:
+        return self._good is None or not self._good.agrees_with(metadata)

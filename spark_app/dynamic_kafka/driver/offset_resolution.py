@@ -104,8 +104,8 @@ def _confirmed(
 ) -> Topics:
     ids = question.ids if isinstance(question, DisputedIdsQuestion) else dict.fromkeys(question.topics, "")
     by_cluster: dict[str, dict[str, str]] = {}
-    for (cluster, topic), found in sorted(ids.items()):
-        by_cluster.setdefault(cluster, {})[topic] = found
+    for (cluster, topic), topic_id in sorted(ids.items()):
+        by_cluster.setdefault(cluster, {})[topic] = topic_id
     if isinstance(question, DisputedIdsQuestion):
         return _ask(probes, {cluster: partial(disputed_ids, ids=own) for cluster, own in by_cluster.items()}, options)
     calls = {cluster: partial(ClusterAdmin.absent_topics, topics=own) for cluster, own in by_cluster.items()}
@@ -119,17 +119,17 @@ def _ask(
 ) -> Topics:
     """Return the topics that the calls return, by cluster."""
     futures = {cluster: probes[cluster].ask(call) for cluster, call in calls.items() if cluster in probes}
-    found = {(cluster, topic) for cluster, future in futures.items() for topic in future.result()}
+    topics = {(cluster, topic) for cluster, future in futures.items() for topic in future.result()}
     for cluster in calls.keys() - probes.keys():
         # A pattern lists no topic of its cluster any more, so that metadata does not name the cluster.
         client = ClusterClient(cluster, options.kafka_properties, {})
         deadline_s = options.read_timeout_ms / 1000
         admin = ClusterAdmin(cluster, client.admin_config(), read_committed=False, deadline_s=deadline_s)
         try:
-            found |= {(cluster, topic) for topic in calls[cluster](admin)}
+            topics |= {(cluster, topic) for topic in calls[cluster](admin)}
         finally:
             admin.close_in_background()
-    return frozenset(found)
+    return frozenset(topics)
 
 
 def _epoch_ends(probes: Mapping[str, ClusterProbe], checks: Mapping[Split, EpochCheck]) -> dict[Split, int]:
@@ -160,5 +160,5 @@ def _ends_of_all_records(admin: ClusterAdmin, splits: tuple[Split, ...], new: fr
     asked = [split for split in splits if admin.read_committed or split in new]
     if not asked:
         return {}
-    found = admin.offsets({(split.topic, split.partition): LATEST for split in asked}, uncommitted=True)
-    return {split: found[split.topic, split.partition][0] for split in asked}
+    ends = admin.offsets({(split.topic, split.partition): LATEST for split in asked}, uncommitted=True)
+    return {split: ends[split.topic, split.partition][0] for split in asked}

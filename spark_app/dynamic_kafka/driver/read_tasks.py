@@ -58,11 +58,11 @@ def make_tasks(
     for part in slice_ranges(ranges, min_partitions=least, max_records=most):
         saved = part.split.cluster
         if saved not in shared:
-            found = current.get(saved)
-            if found is None:
+            current_id = current.get(saved)
+            if current_id is None:
                 raise PendingRangesError(f"metadata no longer names the cluster of {part}. {REMOVED_RANGES_CHOICES}")
-            client = client_of(options, subscription, found)
-            shared[saved] = (found, client, active | {saved}, saved_identity(document, saved))
+            client = client_of(options, subscription, current_id)
+            shared[saved] = (current_id, client, active | {saved}, saved_identity(document, saved))
         cluster, client, named, kafka_id = shared[saved]
         topic = document.topic(saved, part.split.topic)
         tasks.append(
@@ -92,14 +92,14 @@ def make_tasks(
 
 
 def _dead_letters(options: SourceOptions, subscription: Subscription) -> DeadLetterTarget | None:
-    found = options.dead_letters
-    if found is None:
+    target = options.dead_letters
+    if target is None:
         return None
     client = home_client(
         options,
         lambda: subscription,
-        cluster=found.cluster,
-        properties=found.properties,
+        cluster=target.cluster,
+        properties=target.properties,
         where="option 'deadLetters'",
     )
-    return DeadLetterTarget(client, found.topic, found.kafka_id)
+    return DeadLetterTarget(client, target.topic, target.kafka_id)

@@ -101,12 +101,12 @@ class Replays:
                 raise older_than_state(document, self._state.uri, "a report of an executor", newest)
         self._take(document, self.incarnation.load(document))
 
-    def _take(self, document: OffsetDocument, found: list[Amendment]) -> None:
-        later = [amendment for amendment in found if amendment.number > document.number]
+    def _take(self, document: OffsetDocument, amendments: list[Amendment]) -> None:
+        later = [amendment for amendment in amendments if amendment.number > document.number]
         if later and self._state is not None and not self._options.allow_old_checkpoint:
             newest = max(amendment.number for amendment in later)
             raise older_than_state(document, self._state.uri, "an amendment", newest)
-        self.amendments = Amendments(amendment for amendment in found if amendment.number <= document.number)
+        self.amendments = Amendments(amendment for amendment in amendments if amendment.number <= document.number)
         self._later_amendments = later
         self._reports(document)
 
@@ -235,18 +235,18 @@ class Replays:
 
     def _check_unlisted(self, removed: set[tuple[str, str]], seen: Observation) -> None:
         """Raise ClusterError if a topic is removed only because one broker does not list it for `subscribePattern`."""
-        unlisted = frozenset(found for found in removed if self._options.is_matched(found[1]))
+        unlisted = frozenset(removed_topic for removed_topic in removed if self._options.is_matched(removed_topic[1]))
         absent = self._ask(AbsentTopicsQuestion(unlisted), seen) if unlisted else frozenset()
         for cluster, topic in sorted(unlisted - absent):
             text = f"does not list the topic {topic!r} of the pending batch, but other brokers have it: start again"
             raise ClusterUnreachableError(cluster, text)
 
     def _unreadable(
-        self, part: SplitRange, cluster: str | None, end: OffsetDocument, found: Observation
+        self, part: SplitRange, cluster: str | None, end: OffsetDocument, observation: Observation
     ) -> Reason | None:
-        if cluster is None or part.split.topic not in found.subscription.clusters[cluster].topics:
+        if cluster is None or part.split.topic not in observation.subscription.clusters[cluster].topics:
             return "removed"
-        answer = found.answers.get(cluster)
+        answer = observation.answers.get(cluster)
         if answer is None:
             return "unreachable"
         saved = saved_identity(end, part.split.cluster)
@@ -258,8 +258,8 @@ class Replays:
             )
         return None
 
-    def _changed_topic(self, part: SplitRange, cluster: str, end: OffsetDocument, found: Observation) -> Reason | None:
-        changed = self._changed.is_left_out(part, cluster, end, found)
+    def _changed_topic(self, part: SplitRange, cluster: str, end: OffsetDocument, seen: Observation) -> Reason | None:
+        changed = self._changed.is_left_out(part, cluster, end, seen)
         # With an amendment, the next plan continues at the new topic's first offset. Without a place to record one,
         # executors compare the ids themselves.
         return "recreated" if changed and self._state is not None and end.query else None
@@ -275,8 +275,8 @@ class Replays:
         Raises:
             DataLossError: there are some, and `failOnDataLoss` is set.
         """
-        found = {report.split: report for report in reports if report.kind == TOPIC_ID}
-        return [part for part in ranges if not self._changed.is_reported(part, end, found.get(part.split))]
+        by_split = {report.split: report for report in reports if report.kind == TOPIC_ID}
+        return [part for part in ranges if not self._changed.is_reported(part, end, by_split.get(part.split))]
 
     def _check_identities(self, end: OffsetDocument, observation: Observation) -> None:
         """Check the clusters that the batch does not read, too.
@@ -287,11 +287,11 @@ class Replays:
         # As a plan does. A renamed cluster may get an id under which another one is parked.
         progress, _ = carry_over(end, observation.subscription.clusters, observation.answers)
         for cluster, answer in sorted(observation.answers.items()):
-            saved, found, word = saved_identity(progress, cluster), answer.kafka_id, accepted.get(cluster)
-            if saved and found and found != saved and not (word and word.covers(saved, found)):
+            saved, actual, word = saved_identity(progress, cluster), answer.kafka_id, accepted.get(cluster)
+            if saved and actual and actual != saved and not (word and word.covers(saved, actual)):
                 raise IdentityError(
-                    f"cluster {cluster!r} has the saved Kafka cluster.id {saved}, but its servers answer with {found}:"
-                    f" the pending batch is not read. {identity_choices(cluster, found)}"
+                    f"cluster {cluster!r} has the saved Kafka cluster.id {saved}, but its servers answer with {actual}:"
+                    f" the pending batch is not read. {identity_choices(cluster, actual)}"
                 )
 
     def refusal(self, amendment: Amendment) -> DynamicKafkaError | None:

@@ -65,15 +65,15 @@ class BatchReports:
             DynamicKafkaError: as `StateFolder`.
         """
         folder = self._folder()
-        found = folder.seen_of(self.query, self.batch, STOP_RECORD, split, self.driver)
-        if found is None:
+        report = folder.seen_of(self.query, self.batch, STOP_RECORD, split, self.driver)
+        if report is None:
             return None
         if any(driver > self.driver for driver in folder.drivers(self.query)[-1:]):
             raise DriverReplacedError(
                 f"another driver has started on this checkpoint since (query {self.query}): it decides where {split}"
                 " ends, so this task of the driver before it delivers nothing. All committed batches are intact"
             )
-        return int(found["offset"])
+        return int(report["offset"])
 
     def save_verdict(self, change: TopicChange) -> None:
         """Make durable that a change ends the query for good. A failure is logged: the next start finds it again."""

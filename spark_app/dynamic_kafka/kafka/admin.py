@@ -99,8 +99,8 @@ class ClusterAdmin:
             time.sleep(PAUSE_S)
         self._client.poll(0)  # serve the errors from before this answer, which explain no later failure
         self._last_problem = None
-        for name, found in described.topics.items():
-            if found.error is not None and found.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        for name, metadata in described.topics.items():
+            if metadata.error is not None and metadata.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 self._refused.add(name)
         return described.cluster_id or None
 
@@ -112,31 +112,31 @@ class ClusterAdmin:
             unknown but in that list is being created or moved: it is in neither result.
         """
         described, absent = self._described_topics(topics)
-        found = {
+        ids_and_partitions = {
             name: (id_of(topic), sorted(partition.id for partition in topic.partitions))
             for name, topic in described.items()
         }
-        return found, absent
+        return ids_and_partitions, absent
 
     def _described_topics(self, topics: Iterable[str]) -> tuple[dict[str, TopicDescription], frozenset[str]]:
         """Return the descriptions of topics, and the absent ones, as `describe_topics` does."""
         names = list(topics)
-        found: dict[str, TopicDescription] = {}
+        descriptions: dict[str, TopicDescription] = {}
         unknown: set[str] = set()
         if not names:
-            return found, frozenset()
+            return descriptions, frozenset()
         deadline = time.monotonic() + self.deadline_s
         futures = self._client.describe_topics(TopicCollection(names), request_timeout=self.deadline_s)
         for name, future in futures.items():
             try:
-                found[name] = future.result(timeout=max(0.0, deadline - time.monotonic()) + 1)
+                descriptions[name] = future.result(timeout=max(0.0, deadline - time.monotonic()) + 1)
             except Exception as raised:
                 error = kafka_error_of(raised)
                 unknown_here = error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
                 if not unknown_here and not is_transient(raised):
                     raise self._translated(f"describe topic {name!r}", raised) from None
                 unknown.add(name)
-        return found, frozenset(unknown - self.list_topics()) if unknown else frozenset()
+        return descriptions, frozenset(unknown - self.list_topics()) if unknown else frozenset()
 
     def unreadable(self, topics: Iterable[str]) -> list[str]:
         """Return the topics that this client may describe but not read. Brokers without rights report none."""
@@ -216,13 +216,13 @@ class ClusterAdmin:
         while waiting:
             left_s = max(0.1, deadline - time.monotonic())
             leaderless: set[str] = set()
-            for key, found in list_offsets(self._client, waiting, isolation, left_s):
-                if isinstance(found, Exception):
-                    if not is_transient(found) or time.monotonic() > deadline:
-                        raise self._translated(f"list offsets of {key[0]}[{key[1]}]", found) from None
-                    leaderless |= {key[0]} if has_no_leader(found) else set()
-                elif found.offset >= NO_SUCH_RECORD:
-                    answers[key] = (found.offset, found.leader_epoch)
+            for key, answer in list_offsets(self._client, waiting, isolation, left_s):
+                if isinstance(answer, Exception):
+                    if not is_transient(answer) or time.monotonic() > deadline:
+                        raise self._translated(f"list offsets of {key[0]}[{key[1]}]", answer) from None
+                    leaderless |= {key[0]} if has_no_leader(answer) else set()
+                elif answer.offset >= NO_SUCH_RECORD:
+                    answers[key] = (answer.offset, answer.leader_epoch)
                     del waiting[key]
                 elif time.monotonic() > deadline:
                     raise self._translated(f"list offsets of {key[0]}[{key[1]}]", TimeoutError("no answer in time"))
@@ -240,8 +240,8 @@ class ClusterAdmin:
         leader.
         """
         asked = {key: check for key, check in checks.items() if (key, check[:3]) not in self._epoch_ends}
-        found = ends_of_epochs(self.cluster, self.config, asked, self.deadline_s) if asked else {}
-        ends = {key: found.get(key) if key in asked else self._epoch_ends[key, checks[key][:3]] for key in checks}
+        asked_ends = ends_of_epochs(self.cluster, self.config, asked, self.deadline_s) if asked else {}
+        ends = {key: asked_ends.get(key) if key in asked else self._epoch_ends[key, checks[key][:3]] for key in checks}
         self._epoch_ends = {(key, checks[key][:3]): end for key, end in ends.items()}
         return {key: end for key, end in ends.items() if end is not None}
 

@@ -40,12 +40,12 @@ def list_offsets(
         calls.append((part, asked, _sent(client, asked, isolation, timeout_s)))
     for part, asked, future in calls:
         try:
-            found = future.result(timeout_s + 1)
+            answers = future.result(timeout_s + 1)
         except Exception as raised:
             yield from ((key, raised) for key in part)
             continue
         for key, partition in zip(part, asked, strict=True):
-            answer = found.get(partition)
+            answer = answers.get(partition)
             if answer is None:
                 answer = KafkaError(KafkaError._FAIL, f"the answer of the brokers lacks {key[0]}[{key[1]}]")
             yield key, KafkaException(answer) if isinstance(answer, KafkaError) else answer

@@ -1,7 +1,7 @@
 """The mark in each commit to a consumer group, and the check of a group by the marks in it.
 
 The mark is the text `dynamic-kafka/1 <query> <document number> <milliseconds>`. It reveals a second query with the same
-group, and a checkpoint that is older than the group (docs/decisions/009-groups-are-marked.md). Runs on the driver, for
+group, and a checkpoint that is older than the group (decision 009). Runs on the driver, for
 the committer and the enumerator.
 """
 

@@ -43,14 +43,14 @@ class CommitCounts:
 
 def offsets_by_cluster(*documents: OffsetDocument) -> dict[str, dict[tuple[str, int], int]]:
     """Return the offsets to commit by cluster: the next offset of every active split, of the source furthest behind."""
-    found: dict[str, dict[tuple[str, int], int]] = {}
+    by_cluster: dict[str, dict[tuple[str, int], int]] = {}
     for document in documents:
         for cluster, progress in document.clusters.items():
-            offsets = found.setdefault(cluster, {})
+            offsets = by_cluster.setdefault(cluster, {})
             for name, topic in progress.topics.items():
                 for partition, offset in topic.next.items():
                     offsets[name, partition] = min(offset, offsets.get((name, partition), offset))
-    return found
+    return by_cluster
 
 
 class GroupCommitter:

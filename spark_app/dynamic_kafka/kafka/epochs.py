@@ -32,8 +32,8 @@ _SETTINGS: Mapping[str, Any] = {
 
 def truncated_at(error: KafkaError) -> int | None:
     """Return the offset at which a log was truncated, if this error of a consumer reports that, else None."""
-    found = _END.search(error.str())
-    return int(found.group(1)) if found else None
+    match = _END.search(error.str())
+    return int(match.group(1)) if match else None
 
 
 def ends_of_epochs(

@@ -163,7 +163,7 @@ def translate(
         return ClusterRefusedError(cluster, f"could not {action}: {cause.refusal} ({cause}): {_CHECK}")
     remedy = _MISSING_RIGHTS.get(error.code()) if error is not None else None
     if remedy is not None:
-        return ClusterError(cluster, f"could not {action}: {reason}: {remedy} (docs/rights.md)")
+        return ClusterError(cluster, f"could not {action}: {reason}: {remedy} (docs/how-to/rights.md)")
     if error is not None and error.code() == KafkaError._BAD_COMPRESSION:
         because = f": {_UNPACKED}"
     unknown = error is not None and error.code() in UNKNOWN

@@ -61,11 +61,11 @@ class GroupClient:
         asked = [TopicPartition(*key) for key in partitions]
         if not asked:
             return {}
-        found = self._ask(
+        commits = self._ask(
             f"list the offsets of group {self._group!r}", lambda client, left_s: self._committed(client, asked, left_s)
         )
         return {
-            (f.topic, f.partition): (f.offset, f.metadata or "") for f in found if f.error is None and f.offset >= 0
+            (f.topic, f.partition): (f.offset, f.metadata or "") for f in commits if f.error is None and f.offset >= 0
         }
 
     def commit(self, offsets: Mapping[tuple[str, int], int], metadata: str) -> None:
@@ -73,21 +73,21 @@ class GroupClient:
         asked = [TopicPartition(topic, p, offset, metadata) for (topic, p), offset in offsets.items()]
         action = f"commit offsets to group {self._group!r}"
         results = self._ask(action, lambda client, left_s: self._commit(client, asked, left_s))
-        failed = [found for found in results if found.error is not None]
+        failed = [result for result in results if result.error is not None]
         if failed:
             raise ClusterError(self._cluster, f"could not {action}: {failed[0].error}")
 
     def _committed(self, client: Consumer, asked: list[TopicPartition], left_s: float) -> list[TopicPartition]:
         """Ask twice: without a right to the group, the client looks for the coordinator until the time is over."""
         try:
-            found = client.committed(asked, timeout=min(left_s, REFUSAL_S))
+            commits = client.committed(asked, timeout=min(left_s, REFUSAL_S))
         except KafkaException as raised:
             self._raise_refusal(client)
             if raised.args[0].code() != KafkaError._TIMED_OUT or left_s <= REFUSAL_S:
                 raise
-            found = client.committed(asked, timeout=left_s - REFUSAL_S)
+            commits = client.committed(asked, timeout=left_s - REFUSAL_S)
         self._refusal = None
-        return found
+        return commits
 
     def _raise_refusal(self, client: Consumer) -> None:
         """Raise the refusal of the group, if there is one. The client reports it once, as a message."""

@@ -61,24 +61,24 @@ def _commits(admin: ClusterAdmin, queries: Mapping[Split, OffsetQuery], group: s
     if group is None:
         raise OptionError("startingOffsets or stoppingOffsets `committed` needs `kafka.group.id`, whose commits count")
     commits = admin.committed(group, [(split.topic, split.partition) for split in queries])
-    found = {s: commits[s.topic, s.partition][0] for s in queries if (s.topic, s.partition) in commits}
-    missing = [split for split, query in queries.items() if split not in found and not query.lenient]
+    committed = {s: commits[s.topic, s.partition][0] for s in queries if (s.topic, s.partition) in commits}
+    missing = [split for split, query in queries.items() if split not in committed and not query.lenient]
     if missing:
         raise OptionError(
             f"group {group!r} has no committed offset for {first_few(missing, 5)}, and startingOffsets is `committed`:"
             " commit there first, or choose earliest, latest, a timestamp or explicit offsets"
         )
-    return found
+    return committed
 
 
 def _listed(admin: ClusterAdmin, queries: Mapping[Split, OffsetQuery], ends: Mapping[Split, int]) -> dict[Split, int]:
     offsets = admin.offsets({(split.topic, split.partition): query for split, query in queries.items()})
-    found = {split: offsets[split.topic, split.partition][0] for split in queries}
-    without_record = [split for split, offset in found.items() if offset < 0]
+    listed = {split: offsets[split.topic, split.partition][0] for split in queries}
+    without_record = [split for split, offset in listed.items() if offset < 0]
     missing = [split for split in without_record if not queries[split].lenient]
     if missing:
         raise OptionError(
             f"no record of {first_few(missing, 5)} is as new as the starting timestamp: choose an earlier one, or set"
             " startingOffsetsByTimestampStrategy=latest to start such partitions at their end"
         )
-    return found | {split: ends[split] for split in without_record}
+    return listed | {split: ends[split] for split in without_record}

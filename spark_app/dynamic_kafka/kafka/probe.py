@@ -157,10 +157,10 @@ class ClusterProbe:
         assert self._described is not None
         _, described, missing = self._described
         partitions = {
-            name: [p for p in found if p in request.partitions[name]] if request.partitions else found
-            for name, (_, found) in described.items()
+            name: [p for p in numbers if p in request.partitions[name]] if request.partitions else numbers
+            for name, (_, numbers) in described.items()
         }
-        keys = [(name, partition) for name, found in partitions.items() for partition in found]
+        keys = [(name, partition) for name, numbers in partitions.items() for partition in numbers]
         earliest = admin.offsets(dict.fromkeys(keys, EARLIEST)) if request.earliest else {}
         # List ends after starts, so that no start is after its end.
         latest = admin.offsets(dict.fromkeys(keys, LATEST))
@@ -177,12 +177,12 @@ class ClusterProbe:
             topics={
                 name: TopicObservation(
                     topic_id=described[name][0],
-                    latest={p: latest[name, p][0] for p in found},
-                    earliest={p: earliest[name, p][0] for p in found if (name, p) in earliest},
-                    epochs={p: epoch for p in found if (epoch := latest[name, p][1]) is not None},
-                    high={p: high[name, p][0] for p in found if (name, p) in high},
+                    latest={p: latest[name, p][0] for p in numbers},
+                    earliest={p: earliest[name, p][0] for p in numbers if (name, p) in earliest},
+                    epochs={p: epoch for p in numbers if (epoch := latest[name, p][1]) is not None},
+                    high={p: high[name, p][0] for p in numbers if (name, p) in high},
                 )
-                for name, found in partitions.items()
+                for name, numbers in partitions.items()
             },
         )
 

@@ -36,7 +36,7 @@ def record_times(
         consumer = Consumer({**config, "isolation.level": "read_uncommitted"}, logger=quiet_logger())
     except KafkaException as raised:
         raise client_creation_error(cluster, raised) from None
-    found: dict[tuple[str, int], int] = {}
+    times: dict[tuple[str, int], int] = {}
     waiting, until = set(offsets), time.monotonic() + deadline_s
     try:
         consumer.assign([TopicPartition(*key, offset) for key, offset in offsets.items()])
@@ -50,7 +50,7 @@ def record_times(
             key, error = (str(message.topic()), int(message.partition() or 0)), message.error()
             if error is None and key in waiting and message.offset() == offsets[key]:
                 kind, at_ms = message.timestamp()
-                found[key] = at_ms if kind else -1
+                times[key] = at_ms if kind else -1
             elif error is not None and error.code() in HARMLESS_TO_READ:
                 continue
             elif error is not None and error.code() not in (KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET):
@@ -62,4 +62,4 @@ def record_times(
         raise translate(cluster, "read single records", raised) from None
     finally:
         drop_in_background([consumer], f"close-{cluster}")
-    return found
+    return times

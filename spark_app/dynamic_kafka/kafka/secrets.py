@@ -66,7 +66,7 @@ def read_secret_folder(
     for _ in range(_ATTEMPTS):
         edition = os.path.realpath(path / "..data")
         try:
-            found = _read_folder(path, cluster, servers, frozenset(located))
+            properties = _read_folder(path, cluster, servers, frozenset(located))
         except SecretError:
             # A file may vanish during a swap, so an error counts only if no swap happened.
             if edition == os.path.realpath(path / "..data"):
@@ -74,7 +74,7 @@ def read_secret_folder(
             continue
         # The user name of one edition with the password of the next could lock the account.
         if edition == os.path.realpath(path / "..data"):
-            return found
+            return properties
     raise SecretError(f"cluster '{cluster}': its secret folder '{folder}' keeps changing while it is read")
 
 
@@ -132,8 +132,8 @@ def _read_folder(path: Path, cluster: str, servers: str, located: frozenset[str]
     if ALLOWED_SERVERS in names:
         names.remove(ALLOWED_SERVERS)
         _check_servers(path, cluster, servers)
-    found = {name: _read_property(path, name, cluster) for name in names if name in SECRET_FILE_KEYS}
-    pointed_to = located | {value for name, value in found.items() if name in LOCATION_KEYS}
+    properties = {name: _read_property(path, name, cluster) for name in names if name in SECRET_FILE_KEYS}
+    pointed_to = located | {value for name, value in properties.items() if name in LOCATION_KEYS}
     for name in names:
         if name not in SECRET_FILE_KEYS and name not in pointed_to:
             near = nearest_names(name, {*SECRET_FILE_KEYS, ALLOWED_SERVERS})
@@ -144,7 +144,7 @@ def _read_folder(path: Path, cluster: str, servers: str, located: frozenset[str]
             )
     return {
         name: file_in_folder(path, value, cluster=cluster) if name in LOCATION_KEYS else value
-        for name, value in found.items()
+        for name, value in properties.items()
     }
 
 
@@ -259,12 +259,12 @@ def parse_properties(text: str) -> dict[str, str]:
     A line that ends in an odd number of backslashes continues in the next one. `#` and `!` begin comments. A key ends
     at the first `=`, `:` or blank without a backslash before it.
     """
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for line in _logical_lines(text):
         key = _KEY.match(line)
         if key is not None:
-            found[_unescape(key.group(1))] = _unescape(line[key.end() :])
-    return found
+            properties[_unescape(key.group(1))] = _unescape(line[key.end() :])
+    return properties
 
 
 def _logical_lines(text: str) -> Iterator[str]:
@@ -284,8 +284,8 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 def _unescape(text: str) -> str:
-    def character(found: re.Match[str]) -> str:
-        code = found.group(1)
+    def character(match: re.Match[str]) -> str:
+        code = match.group(1)
         return chr(int(code[1:], 16)) if len(code) == 5 else _CONTROL.get(code, code)
 
     return _ESCAPE.sub(character, text)

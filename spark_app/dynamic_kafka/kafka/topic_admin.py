@@ -169,7 +169,7 @@ class TopicAdmin(ClusterAdmin):
             return {}
         resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
         futures = self._client.describe_configs(resources, request_timeout=self.deadline_s)
-        found = {}
+        topics = {}
         for resource, future in futures.items():
             try:
                 entries = future.result(timeout=self.deadline_s + 1)
@@ -182,8 +182,8 @@ class TopicAdmin(ClusterAdmin):
                 if error is not None and error.code() in _RIGHTS:
                     raise self._refusal("compare", "DESCRIBE_CONFIGS", resource.name, error) from None
                 raise self._translated(f"describe the configuration of topic {resource.name!r}", raised) from None
-            found[resource.name] = {key: str(entry.value) for key, entry in entries.items() if entry.value is not None}
-        return found
+            topics[resource.name] = {key: str(entry.value) for key, entry in entries.items() if entry.value is not None}
+        return topics
 
     def _results(self, futures: Mapping[str, Future[Any]]) -> dict[str, Exception | None]:
         results: dict[str, Exception | None] = {}

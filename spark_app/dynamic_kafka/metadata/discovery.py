@@ -226,8 +226,8 @@ class MetadataDiscovery:
                 return problem
             if logged_at is None or now - logged_at >= WAITING_LOG_INTERVAL_S:
                 logged_at = now
-                found = f"there is {self._lookup.older_revision or 'none yet'}"
-                _log.info("waiting for revision %s, at most %.0f s; %s", self._awaited, give_up - now, found)
+                available = f"there is {self._lookup.older_revision or 'none yet'}"
+                _log.info("waiting for revision %s, at most %.0f s; %s", self._awaited, give_up - now, available)
             with self._condition:
                 if self._condition.wait_for(lambda: self._stopped, self._probe_interval_s):
                     return problem
@@ -263,32 +263,32 @@ class MetadataDiscovery:
             self._state.begin(self._clock())
             asked, self._asked = self._asked, frozenset()
             in_force = self._state.current.revision if self._state.current else None
-        found, problem = None, None
+        lookup, problem = None, None
         try:
-            found = self._lookup.run(first=first, in_force=in_force)
+            lookup = self._lookup.run(first=first, in_force=in_force)
         except MetadataError as error:
             problem = error
-        inactive = self._lookup.inactive(asked, found.subscription.clusters) if found else frozenset[str]()
+        inactive = self._lookup.inactive(asked, lookup.subscription.clusters) if lookup else frozenset[str]()
         with self._condition:
             self._inactive = inactive
             if not self._stopped:
-                self._conclude(found, problem, first=first)
+                self._conclude(lookup, problem, first=first)
                 if self._state.current is not None:
-                    self._missing.update(self._state.current.missing, found.warnings if found else ())
+                    self._missing.update(self._state.current.missing, lookup.warnings if lookup else ())
             self._served = serving
             self._condition.notify_all()
         return problem
 
-    def _conclude(self, found: Found | None, problem: MetadataError | None, *, first: bool) -> None:
+    def _conclude(self, lookup: Found | None, problem: MetadataError | None, *, first: bool) -> None:
         raised = first and self._awaited is None  # `start` raises it, so the log does not need it
-        if found is not None:
-            answer = self._state.answer(found.subscription, found.revision, found.missing)
+        if lookup is not None:
+            answer = self._state.answer(lookup.subscription, lookup.revision, lookup.missing)
             if answer.warning is not None:
                 _log.warning("%s", answer.warning)
             if answer.changed:
-                clusters = ", ".join(found.subscription.clusters) or "none"
+                clusters = ", ".join(lookup.subscription.clusters) or "none"
                 # Not "in force": the query may still reject it, when it has asked those clusters.
-                _log.info(WAS_READ, described(found.revision), clusters)
+                _log.info(WAS_READ, described(lookup.revision), clusters)
         elif isinstance(problem, MetadataTooOldError):
             # A valid answer, and no failure: it is only not the awaited one yet.
             self._state.end()

@@ -120,9 +120,9 @@ def _list_form(located: Located, source: str) -> MetadataDocument:
         document = ListDocument.model_validate({"streams": located.value})
     except ValidationError as error:
         # The models have the list as the field `streams`, the file does not.
-        found = [Problem(p.path[1:], p.text, p.line) for p in explain(error, ListDocument)]
-        found = [p for p in found if not any(p.path[: len(other.path)] == other.path for other in misplaced)]
-        raise located.report([*problems, *found], source) from None
+        explained = [Problem(p.path[1:], p.text, p.line) for p in explain(error, ListDocument)]
+        explained = [p for p in explained if not any(p.path[: len(other.path)] == other.path for other in misplaced)]
+        raise located.report([*problems, *explained], source) from None
     if problems:
         raise located.report(problems, source)
     streams = {

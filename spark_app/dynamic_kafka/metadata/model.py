@@ -121,8 +121,8 @@ class Revision:
     @classmethod
     def parse(cls, token: str | None) -> Revision | None:
         """Return the revision of a token; None if the text is no token, or is longer than a status takes."""
-        found = _TOKEN.fullmatch(token or "")
-        return cls(lineage=found[1], counter=int(found[2])) if found is not None else None
+        match = _TOKEN.fullmatch(token or "")
+        return cls(lineage=match[1], counter=int(match[2])) if match is not None else None
 
     @property
     def token(self) -> str:

@@ -45,8 +45,8 @@ def check_servers(value: str) -> str:
     """Check a list of `host:port`, and return it without spaces around the commas."""
     servers = [server.strip() for server in value.split(",")]
     for server in servers:
-        found = SERVER.match(server)
-        if not found or not 0 < int(found.group(2)) < 65536:
+        match = SERVER.match(server)
+        if not match or not 0 < int(match.group(2)) < 65536:
             if "@" in value:  # `user:password@host` must not appear in a status or a log
                 raise ValueError("must be `host:port` without an `@`: credentials go into the cluster's secret folder")
             raise ValueError(f"{server[:80]!r} is not `host:port`; separate several servers by commas")

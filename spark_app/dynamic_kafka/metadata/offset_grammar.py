@@ -144,7 +144,7 @@ def _by_partition(
     value: Mapping[object, object], numbers: _Numbers, topics: Collection[str] | None
 ) -> dict[str, dict[int, int]]:
     problems: list[Problem] = []
-    found: dict[str, dict[int, int]] = {}
+    by_topic: dict[str, dict[int, int]] = {}
     for topic, partitions in ((str(key), held) for key, held in value.items()):
         if topics is not None and topic not in topics:
             hint = f"; for a point in time write {EXAMPLE_TIME}" if topic == "timestamp" else ""
@@ -157,7 +157,7 @@ def _by_partition(
             text = f"is one level too deep: it must map partitions to {numbers.name}, as {numbers.example}"
             problems.append(Problem((topic,), text))
         else:
-            found[topic] = {}
+            by_topic[topic] = {}
             for key, number in ((str(key), number) for key, number in partitions.items()):
                 # "00" is refused too: it would be a second name of partition 0.
                 if not re.fullmatch(r"0|[1-9][0-9]{0,9}", key) or int(key) > MAX_PARTITION:
@@ -165,10 +165,10 @@ def _by_partition(
                 elif not is_whole(number) or not numbers.lowest <= number <= MAX_OFFSET:
                     problems.append(Problem((topic, key), f"must be {numbers.meaning}"))
                 else:
-                    found[topic][int(key)] = number
+                    by_topic[topic][int(key)] = number
     if problems:
         raise Findings(problems)
-    return found
+    return by_topic
 
 
 def _refusal(text: str, *path: str) -> Findings:

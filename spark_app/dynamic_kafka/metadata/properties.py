@@ -32,8 +32,8 @@ def check_properties(properties: Mapping[str, str], *, where: str, secret_folder
 
     Values that may be secret are never shown.
     """
-    found = ((key, property_problem(key, value, secret_folder=secret_folder)) for key, value in properties.items())
-    return [f"{where}.{key}: {problem}" for key, problem in found if problem]
+    checked = ((key, property_problem(key, value, secret_folder=secret_folder)) for key, value in properties.items())
+    return [f"{where}.{key}: {problem}" for key, problem in checked if problem]
 
 
 def property_problem(key: str, value: str, *, secret_folder: str | None) -> str | None:

@@ -41,13 +41,13 @@ class AwaitedRevision:
         """
         if _HASH.match(text):
             return cls(hash=text)
-        found = _COUNTER.match(text)
-        if not found:
+        match = _COUNTER.match(text)
+        if not match:
             raise OptionError(
                 f"{text!r} is no revision; write `metadataRevision` as a number, `<lineage>/<number>` or "
                 "`sha256:<64 hex>`"
             )
-        return cls(counter=int(found["counter"]), lineage=found["lineage"])
+        return cls(counter=int(match["counter"]), lineage=match["lineage"])
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str]) -> AwaitedRevision | None:

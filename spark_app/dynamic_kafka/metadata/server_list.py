@@ -41,10 +41,10 @@ def _listed(servers: str) -> Iterator[str]:
 
 
 def _normal(server: str) -> tuple[str, int]:
-    found = SERVER.match(server)
-    if found is None:
+    match = SERVER.match(server)
+    if match is None:
         return server, 0
-    host, port = found.group(1).strip("[]"), int(found.group(2))
+    host, port = match.group(1).strip("[]"), int(match.group(2))
     try:
         return ip_address(host).compressed, port
     except ValueError:

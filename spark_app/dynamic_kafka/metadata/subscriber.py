@@ -25,8 +25,8 @@ class KafkaStreamSubscriber(ABC):
     def get_subscribed_streams(self, service: KafkaMetadataService) -> list[KafkaStream]:
         """Return the streams of `service` to read now. Raises as the service does."""
 
-    def check_at_start(self, service: KafkaMetadataService, found: Sequence[KafkaStream]) -> None:  # noqa: B027
-        """Refuse a first lookup that must be a mistake; `found` is its result. By default nothing is refused.
+    def check_at_start(self, service: KafkaMetadataService, streams: Sequence[KafkaStream]) -> None:  # noqa: B027
+        """Refuse a first lookup that must be a mistake; `streams` is its result. By default nothing is refused.
 
         Raises:
             MetadataInvalidError: something subscribed does not exist.
@@ -48,8 +48,8 @@ class StreamIdsSubscriber(KafkaStreamSubscriber):
     def get_subscribed_streams(self, service: KafkaMetadataService) -> list[KafkaStream]:
         return list(service.describe_streams(self._ids).values())
 
-    def check_at_start(self, service: KafkaMetadataService, found: Sequence[KafkaStream]) -> None:
-        missing = self.missing([stream.stream_id for stream in found])
+    def check_at_start(self, service: KafkaMetadataService, streams: Sequence[KafkaStream]) -> None:
+        missing = self.missing([stream.stream_id for stream in streams])
         if not missing:
             return
         known = sorted(stream.stream_id for stream in service.get_all_streams())
@@ -72,9 +72,9 @@ class StreamPatternSubscriber(KafkaStreamSubscriber):
     def get_subscribed_streams(self, service: KafkaMetadataService) -> list[KafkaStream]:
         return [stream for stream in service.get_all_streams() if self._pattern.fullmatch(stream.stream_id)]
 
-    def check_at_start(self, service: KafkaMetadataService, found: Sequence[KafkaStream]) -> None:
+    def check_at_start(self, service: KafkaMetadataService, streams: Sequence[KafkaStream]) -> None:
         """Warn of a pattern that matches no whole id but parts of ids, as a pattern for Flink may."""
-        if found:
+        if streams:
             return
         part = sorted(
             stream.stream_id for stream in service.get_all_streams() if self._pattern.search(stream.stream_id)

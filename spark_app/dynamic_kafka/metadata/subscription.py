@@ -144,16 +144,16 @@ def _joined_clusters(streams: Mapping[str, KafkaStream]) -> tuple[dict[str, Subs
             entries.setdefault(name, []).append((Entry(stream_id, name), metadata))
     clusters: dict[str, SubscribedCluster] = {}
     conflicts: list[Conflict] = []
-    for name, found in entries.items():
-        entry, metadata = found[0]
+    for name, cluster_entries in entries.items():
+        entry, metadata = cluster_entries[0]
         union, agreed = _Union(entry.stream, metadata), True
-        for entry, metadata in found[1:]:
+        for entry, metadata in cluster_entries[1:]:
             agreed = agreed and not differing_fields(union, metadata)
             union.add(entry.stream, metadata)
-        clusters[name] = union.cluster([metadata for _, metadata in found])
+        clusters[name] = union.cluster([metadata for _, metadata in cluster_entries])
         # Many streams may share a cluster, so their entries are compared in pairs only where some of them disagree.
         if not agreed:
-            conflicts += _cluster_conflicts(name, found)
+            conflicts += _cluster_conflicts(name, cluster_entries)
     return clusters, conflicts + _rename_conflicts(entries)
 
 
@@ -266,8 +266,8 @@ def differing_fields(one: ClusterMetadata | _Union, other: ClusterMetadata) -> l
 
 def _rename_conflicts(entries: Mapping[str, Sequence[tuple[Entry, ClusterMetadata]]]) -> list[Conflict]:
     heirs: dict[str, dict[str, list[Entry]]] = {}
-    for name, found in entries.items():
-        for entry, metadata in found:
+    for name, cluster_entries in entries.items():
+        for entry, metadata in cluster_entries:
             if metadata.renamed_from is not None:
                 heirs.setdefault(metadata.renamed_from, {}).setdefault(name, []).append(entry)
     conflicts = []

@@ -33,14 +33,14 @@ def check_topic_id(value: str) -> str:
     if value == NO_TOPIC_ID:
         raise ValueError(f"is the id of a broker that reports none, so it names no topic; {where}")
     try:
-        found = base64.b64decode(f"{value}==".encode("ascii"), altchars=b"-_", validate=True)
+        raw_id = base64.b64decode(f"{value}==".encode("ascii"), altchars=b"-_", validate=True)
     except ValueError:
-        found = b""
+        raw_id = b""
     # The last character has four bits too many. Kafka writes zeros there, and no other text is equal to its own.
-    if len(value) != _CHARACTERS or len(found) != _BYTES or _text(found) != value:
+    if len(value) != _CHARACTERS or len(raw_id) != _BYTES or _text(raw_id) != value:
         raise ValueError(f"{value[:80]!r} is no topic id: those have 22 characters of base64url; {where}")
     return value
 
 
-def _text(found: bytes) -> str:
-    return base64.urlsafe_b64encode(found).decode("ascii").rstrip("=")
+def _text(raw_id: bytes) -> str:
+    return base64.urlsafe_b64encode(raw_id).decode("ascii").rstrip("=")

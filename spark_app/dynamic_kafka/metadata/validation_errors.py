@@ -40,7 +40,7 @@ def explain(error: ValidationError, model: type[BaseModel], *, at: Path = ()) ->
         loc = _as_written(finding["loc"], model)
         cause = finding.get("ctx", {}).get("error")
         if isinstance(cause, Findings):
-            problems += [Problem((*at, *loc, *found.path), found.text) for found in cause.problems]
+            problems += [Problem((*at, *loc, *problem.path), problem.text) for problem in cause.problems]
         elif finding["type"] == "extra_forbidden":
             known = _fields_at(model, loc[:-1])
             close = nearest_names(str(loc[-1]), known)

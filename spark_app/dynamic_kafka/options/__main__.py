@@ -1,4 +1,4 @@
-"""The command `python -m dynamic_kafka.options`, which prints the generated part of `docs/options.md`.
+"""The command `python -m dynamic_kafka.options`, which prints the generated part of `docs/reference/options.md`.
 
 With `--write FILE` it replaces that part of FILE. `make docs` runs it.
 """

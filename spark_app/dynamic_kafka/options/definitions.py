@@ -1,6 +1,6 @@
 """The options of the source, declared once. A new option is one field here, plus the code that uses the field.
 
-Each class is a section of `docs/options.md`, and `SourceOptions` inherits them all. A field with `option` is
+Each class is a section of `docs/reference/options.md`, and `SourceOptions` inherits them all. A field with `option` is
 complete: the parser fills it and the reference documents it. Code in `parse` fills a field with `combined_from`.
 Names are those of Spark's Kafka source where it has one. Aliases are those of Flink (FLIP-246 and its Kafka source).
 Pure; `index` collects the declarations for the parser and the reference, also those of `metadata_definitions` and
@@ -89,7 +89,7 @@ class ReadingOptions:
         "word",
         "The reader on executors: `native` takes records from the Kafka client to Spark without a Python object for"
         " each, and is refused where its extension does not load; `python` needs no extension; `auto` is `native` where"
-        " that loads ([performance](performance.md#native-or-python)).",
+        " that loads ([performance](../contributing/performance.md#native-or-python)).",
         default="auto",
         words=("auto", "native", "python"),
     )
@@ -169,7 +169,7 @@ class FailureOptions:
         "The folder for amendments and acceptances, beside Spark's checkpoint. Some options need it. **Keep it as"
         " long as the checkpoint, and move it together with the checkpoint**: it records the ranges that batches left"
         " out, and a query that has used it refuses to start with another folder or none"
-        " ([state](state.md#keep-it-with-the-checkpoint)).",
+        " ([state](../how-to/state.md#keep-it-with-the-checkpoint)).",
         "URI or path",
     )
     pending_removed_ranges: Literal["filter", "refuse"] = option(

@@ -22,15 +22,15 @@ def parse_duration_ms(text: str, *, where: str) -> int:
     Raises:
         OptionError: not a duration, negative, or longer than a hundred years; the message names `where`.
     """
-    found = _DURATION.fullmatch(text.strip().lower())
-    unit = found.group(2) or "ms" if found else ""
-    if found is None or unit not in _UNITS_MS:
+    match = _DURATION.fullmatch(text.strip().lower())
+    unit = match.group(2) or "ms" if match else ""
+    if match is None or unit not in _UNITS_MS:
         raise OptionError(
             f"{where} is '{text}', which is not a duration; write a whole number with a unit"
             " (500ms, 10s, 5m, 1h, 7d), or plain milliseconds, not negative"
         )
     # Check the number of digits first: Python refuses to convert thousands of digits to a number.
-    if len(found.group(1)) > 18 or (duration := int(found.group(1)) * _UNITS_MS[unit]) > MAX_MS:
+    if len(match.group(1)) > 18 or (duration := int(match.group(1)) * _UNITS_MS[unit]) > MAX_MS:
         raise OptionError(f"{where} is '{text}', longer than a hundred years; the maximum is {MAX_MS} ms (36500d)")
     return duration
 

@@ -1,4 +1,4 @@
-"""The options about ending by a record, declared as those in `definitions`; a section of `docs/options.md`. Pure."""
+"""The options about ending by a record, declared as those in `definitions`. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class EvaluationOptions:
         "text",
         "A class or function of your own that ends a split: the record for which it answers `True` is not read, nor is"
         " any record behind it in that split. The query ends once all splits have ended"
-        " ([how to](reading.md#end-by-a-record)). A class gets all options as one mapping, which ignores letter case."
+        " ([how to](../how-to/reading.md#end-by-a-record))."
+        " A class gets all options as one mapping, which ignores letter case."
         " Its own options are `recordEvaluator.<key>`. Streaming needs `stateLocation`.",
         "`module:Name`, or a name that `register` was given",
         aliases=("scan.record.evaluator.class",),

@@ -1,4 +1,4 @@
-"""The option about topic integrity, declared as those in `definitions`; a section of `docs/options.md`. Pure."""
+"""The option about topic integrity, declared as those in `definitions`. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options about internal topics, declared as those in `definitions`; a section of `docs/options.md`. Pure."""
+"""The options about internal topics, declared as those in `definitions`. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ class InternalTopicOptions:
     internal_topics_setup: Literal["automatic", "manual"] = option(
         "internalTopicsSetup",
         "word",
-        "How the bundled application sets up its [internal topics](internal-topics.md): `automatic` makes missing ones"
+        "How the bundled application sets up its [internal topics](../how-to/internal-topics.md): `automatic` makes"
+        " missing ones"
         " at each start; `manual` refuses to start without them, and `init` makes them.",
         default="automatic",
         words=("automatic", "manual"),
@@ -28,7 +29,8 @@ class InternalTopicOptions:
         "word",
         "The treatment of a record for which `recordDeserializer` raises an exception, or whose value is malformed with"
         " `value.format`: `failfast` fails the batch; `deadletter` writes the record to the"
-        " [dead-letter topic](internal-topics.md#dead-letters) and reads on. With `value.format` also `permissive`,"
+        " [dead-letter topic](../how-to/internal-topics.md#dead-letters) and reads on. With `value.format` also"
+        " `permissive`,"
         " which keeps the row and the fields that can be read, and `dropmalformed`, which leaves the row out.",
         default="failfast",
         words=("failfast", "permissive", "dropmalformed", "deadletter"),

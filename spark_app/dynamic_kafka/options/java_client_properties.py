@@ -95,12 +95,12 @@ def with_log_in(properties: Mapping[str, str], where: str) -> dict[str, str]:
     if text is None or is_reference_only(text):
         return dict(properties)
     at = f"{where}: property '{JAAS}'"
-    found = log_in_properties(parse_jaas(text, where=at), properties.get("sasl.mechanism"), where=at)
+    log_in = log_in_properties(parse_jaas(text, where=at), properties.get("sasl.mechanism"), where=at)
     rest = {key: value for key, value in properties.items() if key != JAAS}
-    double = next((key for key, value in found.items() if rest.get(key, value) != value), None)
+    double = next((key for key, value in log_in.items() if rest.get(key, value) != value), None)
     if double is not None:
         raise OptionError(f"{where}: '{JAAS}' and '{double}' have different values; keep one of them")
-    return rest | found
+    return rest | log_in
 
 
 def _refuse_java_class(key: str, value: str, where: str) -> None:
@@ -145,27 +145,27 @@ def _fit_session(properties: dict[str, str], where: str, warn: Callable[[str], N
 
 def _with_native_stores(properties: Mapping[str, str], where: str, warn: Callable[[str], None]) -> dict[str, str]:
     """Translate Java's key and trust stores into librdkafka's files, where the type allows it."""
-    found = dict(properties)
-    trust_type = found.pop("ssl.truststore.type", "").strip().upper()
-    trust = found.pop("ssl.truststore.location", None)
-    if found.pop("ssl.truststore.password", None) is not None and trust_type == "PEM":
+    native = dict(properties)
+    trust_type = native.pop("ssl.truststore.type", "").strip().upper()
+    trust = native.pop("ssl.truststore.location", None)
+    if native.pop("ssl.truststore.password", None) is not None and trust_type == "PEM":
         warn(f"{where}: Kafka property 'ssl.truststore.password' has no effect here: PEM certificates are not locked")
     if trust is not None and trust_type != "PEM":
         raise OptionError(
             f"{where}: Kafka property 'ssl.truststore.location' is a Java trust store, which librdkafka can't"
             " read; write its certificates as PEM (keytool -exportcert -rfc) and set kafka.ssl.ca.location"
         )
-    key_type = found.pop("ssl.keystore.type", "").strip().upper()
-    store = found.get("ssl.keystore.location")
+    key_type = native.pop("ssl.keystore.type", "").strip().upper()
+    store = native.get("ssl.keystore.location")
     if store is not None and key_type == "PEM":
-        del found["ssl.keystore.location"]
-        found.pop("ssl.keystore.password", None)
+        del native["ssl.keystore.location"]
+        native.pop("ssl.keystore.password", None)
         # In Java one PEM file holds both. OpenSSL reads the certificate and the key from the same file.
-        found = {"ssl.certificate.location": store, "ssl.key.location": store} | found
+        native = {"ssl.certificate.location": store, "ssl.key.location": store} | native
     elif store is not None and key_type != "PKCS12" and not store.lower().endswith((".p12", ".pfx")):
         raise OptionError(
             f"{where}: Kafka property 'ssl.keystore.location' is a Java key store, which librdkafka can't"
             " read; convert it (keytool -importkeystore -deststoretype PKCS12) and set kafka.ssl.keystore.type=PKCS12,"
             " or set kafka.ssl.certificate.location and kafka.ssl.key.location to PEM files"
         )
-    return found if trust is None else {"ssl.ca.location": trust} | found
+    return native if trust is None else {"ssl.ca.location": trust} | native

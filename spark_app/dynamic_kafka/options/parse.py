@@ -199,21 +199,21 @@ def _check_evaluator(given: GivenOptions, refused_records: str) -> list[str]:
 def _dead_letters(given: GivenOptions, refused_records: str, warnings: list[str]) -> DeadLetterTopic | None:
     """Return the dead-letter topic, if one is used. Raises OptionError if something is missing."""
     text = given.text("deadLetters")
-    found = parse_dead_letters(text, given.where("deadLetters")) if text is not None else None
+    dead_letter_topic = parse_dead_letters(text, given.where("deadLetters")) if text is not None else None
     if refused_records != "deadletter":
-        if found is not None:
+        if dead_letter_topic is not None:
             warnings.append("option 'deadLetters' has no effect without mode=deadletter")
         return None
     if not given.has("recordDeserializer") and not given.has("value.format"):
         raise OptionError(
             "mode=deadletter needs 'recordDeserializer', which decides about each record, or 'value.format'"
         )
-    if found is None:
+    if dead_letter_topic is None:
         raise OptionError(
             "mode=deadletter needs a dead-letter topic: set 'deadLetters', in app.yaml `deadLetters` under"
             " `internalTopics`"
         )
-    return found
+    return dead_letter_topic
 
 
 def _own_topics(given: GivenOptions, letters: DeadLetterTopic | None) -> OwnTopics | None:

@@ -196,7 +196,7 @@ def _suggestion(lower: str) -> str:
         option = BY_KEY[near]
         name = next(key for key in (option.name, *option.aliases) if key.lower() == near)
         return f"; did you mean '{name}'?"
-    return "; options of the Kafka client begin with 'kafka.', all others are in docs/options.md"
+    return "; options of the Kafka client begin with 'kafka.', all others are in docs/reference/options.md"
 
 
 def _where(key: str) -> str:

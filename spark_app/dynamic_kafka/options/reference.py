@@ -1,4 +1,4 @@
-"""The generated part of `docs/options.md`: one table for each section of options. Pure; `make docs` calls it."""
+"""The generated part of `docs/reference/options.md`: one table for each section of options. Pure; for `make docs`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options about secrets, declared as those in `definitions`; a section of `docs/options.md`. Pure."""
+"""The options about secrets, declared as those in `definitions`; a section of `docs/reference/options.md`. Pure."""
 
 from __future__ import annotations
 

@@ -48,12 +48,12 @@ def split_references(value: str) -> list[str | Reference]:
     """Return the literal pieces and the references of a value, in order. A malformed `${` stays in a piece."""
     pieces: list[str | Reference] = []
     at = 0
-    for found in _REFERENCE.finditer(value):
-        if found.start() > at:
-            pieces.append(value[at : found.start()])
-        provider, path, key, variable = found.groups()
-        pieces.append(Reference(provider or "env", path, key or variable, found.group()))
-        at = found.end()
+    for match in _REFERENCE.finditer(value):
+        if match.start() > at:
+            pieces.append(value[at : match.start()])
+        provider, path, key, variable = match.groups()
+        pieces.append(Reference(provider or "env", path, key or variable, match.group()))
+        at = match.end()
     if at < len(value):
         pieces.append(value[at:])
     return pieces

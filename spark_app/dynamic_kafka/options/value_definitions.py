@@ -1,4 +1,4 @@
-"""The options about typed values, declared as those in `definitions`; a section of `docs/options.md`. Pure."""
+"""The options about typed values, declared as those in `definitions`. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ValueOptions:
         "value.format",
         "word",
         "The format of the records' values. Executors decode them, and the column `value` is a struct of the fields of"
-        " `value.schema` ([typed values](typed-values.md)). If absent: the column holds the bytes.",
+        " `value.schema` ([typed values](../how-to/typed-values.md)). If absent: the column holds the bytes.",
         words=("json",),
     )
     value_schema: str | None = option(

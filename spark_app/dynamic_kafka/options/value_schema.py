@@ -93,24 +93,24 @@ class _Ddl:
 
     def schema(self) -> Wire:
         if self._word(self._at).lower() == "struct" and self._is("<", self._at + 1):
-            found: Any = self._type()
+            wire: Any = self._type()
         else:
-            found = _struct(list(self._fields()))
+            wire = _struct(list(self._fields()))
         if self._at < len(self._tokens):
             raise _Wrong(f"{self._shown(self._at)} is not understood")
-        return dict(found)
+        return dict(wire)
 
     def _split(self) -> list[tuple[str, str, int]]:
         """Return (kind, text, place) of each token; the kind is `name` (quoted), `word`, `text` or `sign`."""
         tokens, at = [], 0
         end = len(self._text.rstrip())
         while at < end:
-            found = _TOKEN.match(self._text, at)
-            if found is None:
+            match = _TOKEN.match(self._text, at)
+            if match is None:
                 raise _Wrong(f"{self._text[at : at + 20].strip()!r} is not understood")
-            kind = ("name", "word", "text", "sign")[found.lastindex - 1]  # type: ignore[operator]  # one has matched
-            tokens.append((kind, found[found.lastindex].replace("``", "`"), found.start()))  # type: ignore[index]
-            at = found.end()
+            kind = ("name", "word", "text", "sign")[match.lastindex - 1]  # type: ignore[operator]  # one has matched
+            tokens.append((kind, match[match.lastindex].replace("``", "`"), match.start()))  # type: ignore[index]
+            at = match.end()
         return tokens
 
     def _word(self, at: int) -> str:
@@ -161,18 +161,18 @@ class _Ddl:
         self._take("<")
         self._depth += 1
         _check_depth(self._depth)
-        found: Wire
+        wire: Wire
         if name == "struct":
-            found = _struct(list(self._fields()))
+            wire = _struct(list(self._fields()))
         elif name == "array":
-            found = {"type": "array", "elementType": self._type(), "containsNull": True}
+            wire = {"type": "array", "elementType": self._type(), "containsNull": True}
         else:
             key = self._type()
             self._take(",")
-            found = _map(key, self._type())
+            wire = _map(key, self._type())
         self._take(">")
         self._depth -= 1
-        return found
+        return wire
 
     def _decimal(self) -> str:
         if not self._is("("):
@@ -197,9 +197,9 @@ def _checked(wire: Any, depth: int) -> Any:
     """Return a type of the JSON form, checked."""
     _check_depth(depth)
     if isinstance(wire, str):
-        found = _DECIMAL.fullmatch(wire)
-        if found is not None:
-            return _decimal(int(found[1] or 10), int(found[2] or 0))
+        match = _DECIMAL.fullmatch(wire)
+        if match is not None:
+            return _decimal(int(match[1] or 10), int(match[2] or 0))
         if wire not in _SCALARS.values():
             raise _unknown_type(wire)
         return wire

@@ -95,10 +95,10 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
     opened = with_explicit_ids(given, progress, open_splits(reconciled.document, starts, stops, answers))
     doubtful = epochs_to_check(opened, answers)
     epoch_ends = (yield EpochEndsQuestion(doubtful)) if doubtful else {}
-    found = find_data_loss(opened, answers, before=progress, epoch_ends=epoch_ends)
+    losses = find_data_loss(opened, answers, before=progress, epoch_ends=epoch_ends)
     outcome = LossOutcome(opened)
-    if found:
-        outcome = yield from judge_losses(given, opened, found, integrity.accepted)
+    if losses:
+        outcome = yield from judge_losses(given, opened, losses, integrity.accepted)
     ready = outcome.document
     if any(loss.recreated for loss in outcome.losses):
         # The stops of a re-created topic went with the old one: the same rules apply to the new topic.

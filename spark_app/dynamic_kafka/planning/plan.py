@@ -160,7 +160,7 @@ def _with_new(
     A new split gets the observed leader epoch: its log may be cut off and grow again before the first read. The epoch
     does not apply to a start that is newer than the observation.
     """
-    clusters = {cluster: dict(found.topics) for cluster, found in progress.clusters.items()}
+    clusters = {cluster: dict(reading.topics) for cluster, reading in progress.clusters.items()}
     added: dict[tuple[str, str], dict[int, int]] = {}
     for split, start in starts.items():
         added.setdefault((split.cluster, split.topic), {})[split.partition] = start
@@ -173,7 +173,7 @@ def _with_new(
         cluster: replace(progress.clusters[cluster], topics={n: t for n, t in topics.items() if t.next})
         for cluster, topics in clusters.items()
     }
-    return replace(progress, clusters={cluster: found for cluster, found in kept.items() if found.topics})
+    return replace(progress, clusters={cluster: reading for cluster, reading in kept.items() if reading.topics})
 
 
 def _with_stops(progress: OffsetDocument, stops: Mapping[Split, int]) -> OffsetDocument:

@@ -192,9 +192,9 @@ class _Reconciliation:
         parked = self.with_topics(self.document.parked, self.parked, ParkedCluster({}))
         return replace(self.document, clusters=clusters, parked=parked)
 
-    def with_topics(self, before: Mapping[str, C], found: Mapping[str, Mapping[str, Any]], new: C) -> dict[str, C]:
+    def with_topics(self, before: Mapping[str, C], topics_of: Mapping[str, Mapping[str, Any]], new: C) -> dict[str, C]:
         return {
             cluster: replace(before.get(cluster, new), topics=topics, kafka_id=self.kafka_ids.get(cluster))
-            for cluster, topics in found.items()
+            for cluster, topics in topics_of.items()
             if topics
         }

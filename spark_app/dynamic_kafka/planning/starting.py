@@ -2,7 +2,7 @@
 
 Pure; `planning.resolution` applies the rules to the splits of a plan. `startingOffsets` of the source applies to a
 query's first plan. Splits that are found later start at earliest, so that no record is lost that producers wrote before
-the discovery. The metadata of a cluster wins in both cases (`docs/decisions/007`).
+the discovery. The metadata of a cluster wins in both cases (`docs/contributing/decisions/007`).
 """
 
 from __future__ import annotations

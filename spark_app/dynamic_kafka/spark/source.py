@@ -24,7 +24,7 @@ NAME = "dynamic-kafka"
 
 
 class DynamicKafkaDataSource(DataSource):
-    """Many Kafka clusters as one Spark stream (FLIP-246 for Spark). `docs/options.md` lists the options.
+    """Many Kafka clusters as one Spark stream (FLIP-246 for Spark). `docs/reference/options.md` lists the options.
 
     Attributes:
         evaluators: the record evaluators that `register` was given, pickled by name.

@@ -25,18 +25,18 @@ def bound_state(state: StateLocation | None, document: OffsetDocument) -> tuple[
     """
     if state is None and not document.state:
         return "", True
-    found = state.state_ids(document.query) if state is not None and document.query else {}
+    state_ids = state.state_ids(document.query) if state is not None and document.query else {}
     if not document.state:
-        return (min(found), True) if found else (uuid.uuid4().hex, False)
-    if document.state in found:
+        return (min(state_ids), True) if state_ids else (uuid.uuid4().hex, False)
+    if document.state in state_ids:
         return document.state, True
-    replacing = [state_id for state_id, lost in found.items() if lost == document.state]
+    replacing = [state_id for state_id, lost in state_ids.items() if lost == document.state]
     if replacing:
         return min(replacing), True
     if state is None:
         wrong = "stateLocation is not set, but"
     else:
-        held = "another state" if found else "no state"
+        held = "another state" if state_ids else "no state"
         try:
             state.read_folder(f"{document.query}/state")
         except OffsetDocumentError as damage:

@@ -78,8 +78,8 @@ class Checkpoint:
 
     def planned_before(self, batch: int) -> int | None:
         """Return the number of the last planned batch before this one; None if there is none. Spark may skip some."""
-        found = self._fs.get_file_info(fs.FileSelector(f"{self._root}/offsets", allow_not_found=True))
-        names = (info.base_name for info in found if info.is_file)
+        infos = self._fs.get_file_info(fs.FileSelector(f"{self._root}/offsets", allow_not_found=True))
+        names = (info.base_name for info in infos if info.is_file)
         return newest_of(name for name in names if name.isdecimal() and int(name) < batch)
 
     def batches(self) -> Batches:
@@ -148,8 +148,8 @@ class Checkpoint:
         return [] if batch is None else [decode(wire) for wire in self._wires(batch)]
 
     def _wires(self, batch: int) -> list[dict[str, Any]]:
-        found = [our_document(logged.text) for logged in self.offsets(batch) if logged.text is not None]
-        return [checkpoint for checkpoint in found if checkpoint is not None]
+        documents = [our_document(logged.text) for logged in self.offsets(batch) if logged.text is not None]
+        return [checkpoint for checkpoint in documents if checkpoint is not None]
 
     def query_ids(self) -> list[str]:
         """Return the id of each of our sources, from the last planned batch; empty before the first."""
@@ -160,12 +160,12 @@ class Checkpoint:
 def our_document(text: str) -> dict[str, Any] | None:
     """Return a logged offset as our offset document; None if it belongs to another kind of source."""
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except json.JSONDecodeError:
         return None
     # Spark's own source logs topics as keys. One may be called `version`, but its value is then a mapping.
-    ours = isinstance(found, dict) and isinstance(found.get("version"), int)
-    return found if ours else None
+    ours = isinstance(document, dict) and isinstance(document.get("version"), int)
+    return document if ours else None
 
 
 def newest_in_sink(path: str) -> int | None:
@@ -202,8 +202,8 @@ def find_old_checkpoint(checkpoint: Checkpoint, path: str) -> StaleCheckpointErr
 
 def newest_batch(files: fs.FileSystem, folder: str) -> int | None:
     """Return the highest batch number among the files of one of Spark's logs; None if there is none."""
-    found = files.get_file_info(fs.FileSelector(folder, allow_not_found=True))
-    return newest_of(info.base_name for info in found if info.is_file)
+    infos = files.get_file_info(fs.FileSelector(folder, allow_not_found=True))
+    return newest_of(info.base_name for info in infos if info.is_file)
 
 
 def _offset(text: str) -> str | None:

@@ -86,7 +86,7 @@ class StateFolder:
         data = json.dumps(content, sort_keys=True, indent=1).encode()
         full = f"{self._root}/{path}"
         folder, _, name = full.rpartition("/")
-        if not replace and (found := self._read(path)) is not None and not _is_whole(found):
+        if not replace and (old_data := self._read(path)) is not None and not _is_whole(old_data):
             log.warning("%s/%s is incomplete: a write did not end; the file is replaced", self.uri, path)
             self.delete(path)
         with self.explain_failure("written", path):
@@ -141,8 +141,8 @@ class StateFolder:
         """Return the JSON files of a folder by name, without empty ones; none if the folder does not exist."""
         with self.explain_failure("read", path):
             selector = fs.FileSelector(f"{self._root}/{path}", allow_not_found=True)
-            found = [info for info in self._fs.get_file_info(selector) if info.is_file and info.size != 0]
-        files = [StateFile(info.base_name, info.mtime_ns / 1e9 if info.mtime_ns else None) for info in found]
+            infos = [info for info in self._fs.get_file_info(selector) if info.is_file and info.size != 0]
+        files = [StateFile(info.base_name, info.mtime_ns / 1e9 if info.mtime_ns else None) for info in infos]
         return sorted(file for file in files if file.name.endswith(".json") and not file.name.startswith("."))
 
     def list_folders(self, path: str) -> list[str]:
@@ -199,14 +199,14 @@ class StateFolder:
         Raises:
             OffsetDocumentError: a report is of a newer version.
         """
-        folder, found = f"{query}/seen/{batch}", []
+        folder, reports = f"{query}/seen/{batch}", []
         for name, wire in self.read_folder(folder, skip_damaged=True).items():
             with self.explain_damage(f"{folder}/{name}"):
                 cluster, topic, partition = wire["split"]
                 split = Split(str(cluster), str(topic), int(partition))
                 kind = name.partition(".")[0].rpartition("-")[0]
-                found.append(Seen(kind, split, wire, str(wire.get("driver", ""))))
-        return found
+                reports.append(Seen(kind, split, wire, str(wire.get("driver", ""))))
+        return reports
 
     def check_writable(self, query: str) -> None:
         """Write and delete a file, to find out at the start whether reports can be kept here.

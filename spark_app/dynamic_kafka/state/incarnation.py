@@ -72,10 +72,10 @@ class Incarnation:
             return []
         self._claim(self._state, document.query)
         self.check(document.query)
-        found = self.load(document)
-        self._state.save_record(document, self.name, found, self._state.stop_records(document))
+        amendments = self.load(document)
+        self._state.save_record(document, self.name, amendments, self._state.stop_records(document))
         purge(self._state, document, self.name)
-        return found
+        return amendments
 
     def _claim(self, state: StateLocation, query: str) -> None:
         # Before the claim: a start that fails must not replace the driver that runs.

@@ -131,9 +131,9 @@ class _Purge:
                     used.add(name)
         replaced = {name for names in by_subject.values() for name in names[:-1]}
         # By name, so the oldest first: the newest one of a subject goes only after all the others.
-        found = [name for name in sorted(used | replaced) if name in old]
+        removable = [name for name in sorted(used | replaced) if name in old]
         kept = {names[-1] for names in by_subject.values() if not old.issuperset(names)}
-        return [name for name in found if name not in kept]
+        return [name for name in removable if name not in kept]
 
 
 def _is_held(document: OffsetDocument, change: TopicChange) -> bool:

@@ -107,15 +107,15 @@ class StateLocation(StateFolder):
         Args:
             since: leave out those of documents before this number.
         """
-        folder, found = f"{query}/amendments", []
+        folder, saved = f"{query}/amendments", []
         names = [file.name for file in self.list_folder(folder) if number_of(file.name) >= since]
         for name, wire in self.read_folder(folder, names).items():
             with self.explain_damage(f"{folder}/{name}"):
-                found.append(Amendment.from_wire(wire))
-        if not found:
+                saved.append(Amendment.from_wire(wire))
+        if not saved:
             return []
         undone, newest = self.undone(query), self._newest_record(query)
-        return [amendment for amendment in found if amendment.digest not in undone and newest.accepts(amendment)]
+        return [amendment for amendment in saved if amendment.digest not in undone and newest.accepts(amendment)]
 
     def digests(self, query: str) -> set[str]:
         """Return the digests of all amendments of a query, void ones too."""
@@ -166,16 +166,16 @@ class StateLocation(StateFolder):
             return []
         batch = fingerprint(end)
         seen = self.seen(end.query, batch) if reports is None else reports
-        found = sorted(
+        stop_reports = sorted(
             (seen_report for seen_report in seen if seen_report.kind == STOP_RECORD), key=lambda report: report.driver
         )
-        if not found:
+        if not stop_reports:
             return []
         newest = self._newest_record(end.query)
         known, since = (newest.stop_records, newest.driver) if newest.batch == batch else ((), "")
         later = (
             StopRecord(split, int(content["offset"]), content.get("topicId"))
-            for _, split, content, driver in found
+            for _, split, content, driver in stop_reports
             if driver >= since
         )
         return list({record.split: record for record in (*known, *later)}.values())
@@ -194,9 +194,9 @@ class StateLocation(StateFolder):
             if batch in but or not (files := self.list_folder(folder)):
                 continue
             for file in reversed(files):
-                if found := self.read_folder(folder, [file.name], skip_damaged=True):
+                if content_by_name := self.read_folder(folder, [file.name], skip_damaged=True):
                     with self.explain_damage(f"{folder}/{file.name}"):
-                        newest = max(newest, int(found[file.name].get("number", 0)))
+                        newest = max(newest, int(content_by_name[file.name].get("number", 0)))
                     break
         return newest
 
@@ -213,24 +213,24 @@ class StateLocation(StateFolder):
             amendments: those of this and later documents.
             stop_records: those of the batch that ends with the document.
         """
-        found = {
+        record = {
             "version": 1,
             "since": document.number,
             "amendments": sorted(amendment.digest for amendment in amendments),
             "batch": fingerprint(document),
             "stopRecords": [[*split, offset, topic_id] for split, offset, topic_id in stop_records],
         }
-        self.write(f"{document.query}/found/{driver}.json", found)
+        self.write(f"{document.query}/found/{driver}.json", record)
 
     def _newest_record(self, query: str) -> _Record:
         folder = f"{query}/found"
         newest = [file.name for file in self.list_folder(folder)][-1:]
         for name, wire in self.read_folder(folder, newest).items():
             with self.explain_damage(f"{folder}/{name}"):
-                found = frozenset(map(str, wire["amendments"]))
+                digests = frozenset(map(str, wire["amendments"]))
                 ended = (StopRecord(Split(*split), offset, at) for *split, offset, at in wire.get("stopRecords", ()))
                 batch = str(wire.get("batch", ""))
-                return _Record(name.removesuffix(".json"), int(wire["since"]), found, batch, tuple(ended))
+                return _Record(name.removesuffix(".json"), int(wire["since"]), digests, batch, tuple(ended))
         return _Record("", 0, frozenset())
 
     def accepted_identities(self, progress: OffsetDocument) -> dict[str, AcceptedIdentity]:
@@ -266,5 +266,5 @@ class StateLocation(StateFolder):
 
 def number_of(name: str) -> int:
     """Return the number that a file's name begins with, a document's or a driver's; 0 if it has none."""
-    found = _NUMBERED.fullmatch(name)
-    return int(found[1]) if found else 0
+    match = _NUMBERED.fullmatch(name)
+    return int(match[1]) if match else 0

@@ -45,12 +45,12 @@ def saved_changes(state: StateFolder, query: str, kind: Kind) -> dict[str, Topic
         OffsetDocumentError: a file is damaged.
         OptionError, DynamicKafkaError: as `StateFolder`.
     """
-    folder, found = _folder(query), {}
+    folder, changes = _folder(query), {}
     names = [file.name for file in state.list_folder(folder) if file.name.startswith(f"{kind}-")]
     for name, wire in state.read_folder(folder, names).items() if names else ():
         with state.explain_damage(f"{folder}/{name}"):
-            found[name] = TopicChange.from_wire(wire)
-    return found
+            changes[name] = TopicChange.from_wire(wire)
+    return changes
 
 
 def withdraw_verdict(state: StateFolder, query: str, change: TopicChange) -> None:

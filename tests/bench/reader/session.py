@@ -44,7 +44,7 @@ SETTINGS = {
     "spark.sql.streaming.numRecentProgressUpdates": "10000",
     # By default a batch of Spark's own source takes an older and slower way than its streams: it converts rows twice.
     "spark.sql.sources.useV1SourceList": "",
-    # The JVM takes rows of Python workers with less CPU (docs/performance.md). Spark's own source has no such workers.
+    # The JVM takes rows of Python workers with less CPU (docs/contributing/performance.md). Spark's has none.
     "spark.python.unix.domain.socket.enabled": "true",
 }
 LATENCY_TRIGGER, IDLE_TRIGGER = "300 milliseconds", "1 second"

@@ -1,4 +1,4 @@
-"""The rights that `init` needs on its home cluster, as docs/internal-topics.md lists them, with Kafka's authorizer."""
+"""The rights that `init` needs on its home cluster, as internal-topics.md lists them, with Kafka's authorizer."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ CRD = ROOT / "tests" / "support" / "kube" / "apache"
 QUICK = ["--confirm", "4s", "--confirm-live", "3s", "--between-restarts", "1s"]
 ALWAYS = {"restartConfig": {"restartPolicy": "Always", "maxRestartAttempts": 5}}
 ANNOTATION = "spark.kubernetes.driver.annotation."
-RUNBOOKS = (ROOT / "docs" / "runbooks.md").read_text(encoding="utf-8")
+RUNBOOKS = (ROOT / "docs" / "how-to" / "runbooks.md").read_text(encoding="utf-8")
 SECRET = {"cluster": "west", "name": "login", "allowedServers": ["west:9092"]}
 
 

@@ -117,7 +117,7 @@ MISTAKES = {
     "no time for a restart": (["operator.confirm=0s"], "confirm"),
     "no time for a live change": (["operator.confirmLive=999ms"], "confirmLive"),
     "a duration of more than a century": (["operator.betweenRestarts=99999d"], "betweenRestarts"),
-    "a runbook that is no address": (["metrics.rules.runbookUrl=docs/runbooks.md"], "runbookUrl"),
+    "a runbook that is no address": (["metrics.rules.runbookUrl=docs/how-to/runbooks.md"], "runbookUrl"),
     "a driver without a namespace": (["drivers[0].name=spark"], "namespace"),
     "the whole cluster without a policy": (
         ["clusterWide=true", "admissionPolicy.create=false"],

@@ -1,4 +1,4 @@
-"""An operator that dies right after each of its writes, on a real API server: `docs/decisions/013-operator-writes.md`.
+"""An operator that dies right after each of its writes, on a real API server: decision 013.
 
 No watching here: what is seen is listed before each look, as after a start. The writes are counted by the API that the
 operator is given, which dies with it.

@@ -1,4 +1,4 @@
-"""The migration of docs/gitops.md: three commits and a revert, applied to a real API server as GitOps tools do."""
+"""The migration of docs/how-to/gitops.md: three commits and a revert, applied as GitOps tools do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.places import ROOT
 from tests.support.waiting import wait_until
 
 DEPLOYMENTS = "apps/v1/deployments"
-PAGE = (ROOT / "docs" / "gitops.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "gitops.md").read_text(encoding="utf-8")
 WITHOUT_WEBHOOK = """
 resources: [../production]
 patches:

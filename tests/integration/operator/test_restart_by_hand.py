@@ -1,4 +1,4 @@
-"""A restart by hand, as docs/operator.md describes it, with Kubeflow's real controller."""
+"""A restart by hand, as docs/how-to/operator.md describes it, with Kubeflow's real controller."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tests.support.prometheus import Samples, samples
 from tests.support.waiting import wait_until
 
 URL = f"http://127.0.0.1:{reserve_ports(1)[0]}/metrics"
-RUNBOOKS = (ROOT / "docs" / "runbooks.md").read_text(encoding="utf-8")
+RUNBOOKS = (ROOT / "docs" / "how-to" / "runbooks.md").read_text(encoding="utf-8")
 
 
 def text() -> str:

@@ -16,7 +16,9 @@ from tests.support.places import ROOT
 
 pytestmark = pytest.mark.deep("each wait of the guide")
 
-SECTION = (ROOT / "docs" / "operator.md").read_text(encoding="utf-8").partition("\n### Wait for a change\n")[2]
+SECTION = (
+    (ROOT / "docs" / "how-to" / "operator.md").read_text(encoding="utf-8").partition("\n### Wait for a change\n")[2]
+)
 COMMANDS = {
     kind: line.partition("#")[0].split()[1:]
     for line, kind in re.findall(r"^(kubectl wait kst/orders --for=condition=(\w+) .*)$", SECTION, re.MULTILINE)

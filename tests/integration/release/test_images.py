@@ -124,7 +124,7 @@ def test_the_command_line_starts_in_the_spark_image(spark_app: Image) -> None:
 
 def test_a_driver_starts_from_the_documented_file(spark_app: Image) -> None:
     """As Spark on Kubernetes starts a driver: by the image's entrypoint, with the file of a SparkApplication."""
-    page = (ROOT / "docs" / "operator.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "operator.md").read_text()
     [file] = set(re.findall(r"mainApplicationFile: (local://\S+)", page))
     command = [*spark_app.config["Entrypoint"], "driver", file, "--help"]
     assert output(spark_app, "env", "SPARK_DRIVER_BIND_ADDRESS=127.0.0.1", *command).startswith("usage: python -m")
@@ -132,7 +132,7 @@ def test_a_driver_starts_from_the_documented_file(spark_app: Image) -> None:
 
 def test_the_page_lines_add_the_package_to_an_image(spark_app: Image, tmp_path: Path) -> None:
     """To one with Spark, that is: the stand-in, whose user may not install packages."""
-    page = (ROOT / "docs" / "images.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "images.md").read_text()
     first, *lines = re.findall(r"```dockerfile\n(.*?)```", page, re.DOTALL)[0].splitlines()
     own = "\n".join(
         [first.replace("your-spark-image", spark_app.config["Labels"][BASE]), "USER root", *lines, "USER 185:185"]

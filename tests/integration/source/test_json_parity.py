@@ -36,7 +36,7 @@ DIFFERENCES = [
     ("Limits of Spark's parser", b'{"i":1,"u":' + b"9" * 1001 + b"}", CORRUPT, True, False),
     ("Limits of Spark's parser", b'{"i":1,"u":' + b"[" * 1001 + b"]" * 1001 + b"}", CORRUPT, True, False),
 ]
-"""Rows of the table in `docs/typed-values.md`: the row, a record, the field, Spark's value and ours."""
+"""Rows of the table in `docs/how-to/typed-values.md`: the row, a record, the field, Spark's value and ours."""
 
 
 def schema_of(text: str) -> StructType:

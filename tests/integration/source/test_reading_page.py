@@ -1,4 +1,4 @@
-"""The examples of docs/reading.md run as they stand there, on a broker."""
+"""The examples of docs/how-to/reading.md run as they stand there, on a broker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.fixtures import Brokers
 from tests.support.places import ROOT
 from tests.support.streams import cluster, produce, stream, write_metadata
 
-PAGE = (ROOT / "docs" / "reading.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "reading.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The rights that a user needs on a cluster: each row of the table in docs/rights.md, with Kafka's own authorizer."""
+"""The rights that a user needs on a cluster: each row of docs/how-to/rights.md, with Kafka's own authorizer."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ FLAGS = {
     "manifest": "--for --name --namespace --secret --stream --service-account --init --image --config-map",
 }
 """The flags of each command."""
-PAGE = (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "tools.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -27,7 +27,7 @@ def test_the_tutorials_files_are_valid_and_new_each_time(tmp_path: Path) -> None
 
 def test_the_tutorial_names_files_that_are_written(tmp_path: Path) -> None:
     brokers.write_files(tmp_path, SERVERS)
-    text = (ROOT / "docs" / "tutorial.md").read_text()
+    text = (ROOT / "docs" / "start" / "tutorial.md").read_text()
     named = {word.rpartition("/")[2] for word in text.split() if word.startswith("build/tutorial/")} - {"next"}
     assert named == {"app.yaml", "both.yaml", "west.yaml", "streams.yaml"}
     assert named <= {path.name for path in tmp_path.iterdir()}

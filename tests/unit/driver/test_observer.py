@@ -45,8 +45,10 @@ NORTH = SecretError("cluster 'north': the folder is not there")
 def failed(*, required: Iterable[str] = (), never_read: Iterable[str] = ()) -> LiveObservation:
     """Return an observation without answers of the three clusters."""
     named = {c: SubscribedCluster({"t": "s"}, {"bootstrap.servers": f"{c}:9092"}) for c in ("east", "west", "north")}
-    found = Discovered(Subscription(named, ("s",)), Revision("sha256:1"), 1)
-    return LiveObservation(found.subscription, {}, found, {}, True, frozenset(required), frozenset(never_read))
+    discovered = Discovered(Subscription(named, ("s",)), Revision("sha256:1"), 1)
+    return LiveObservation(
+        discovered.subscription, {}, discovered, {}, True, frozenset(required), frozenset(never_read)
+    )
 
 
 def failing(*errors: tuple[str, DynamicKafkaError]) -> DynamicKafkaError:
@@ -144,7 +146,7 @@ class Metadata:
     """A discovery with the metadata that a test sets."""
 
     def __init__(self) -> None:
-        self.found = Discovered(Subscription({}, ()), Revision("sha256:1"), 1)
+        self.discovered = Discovered(Subscription({}, ()), Revision("sha256:1"), 1)
         self.rejected: str | None = None
         self.stopped = False
         self.inactive: frozenset[str] = frozenset()
@@ -155,17 +157,17 @@ class Metadata:
         self.stopped = True
 
     def current(self) -> Discovered:
-        return self.found
+        return self.discovered
 
     def refresh(self, ask: Collection[str] = ()) -> frozenset[str]:
         self.on_refresh()
         return frozenset(ask) & self.inactive
 
     def status(self) -> DiscoveryStatus:
-        return DiscoveryStatus(self.found.revision, 0, None, self.rejected)
+        return DiscoveryStatus(self.discovered.revision, 0, None, self.rejected)
 
     def reject(self, rejected: Discovered, reason: str, *, keep: Discovered) -> None:
-        self.found, self.rejected = keep, reason
+        self.discovered, self.rejected = keep, reason
 
     def name(self, *clusters: str, **more: Any) -> None:
         """Name these clusters from now on, each with a secret folder that does not exist."""
@@ -173,8 +175,8 @@ class Metadata:
             each: SubscribedCluster({"t": "s"}, {"bootstrap.servers": "x:1"}, **{"secret_folder": each, **more})
             for each in clusters
         }
-        number = self.found.sequence + 1
-        self.found = Discovered(Subscription(named, ("s",)), Revision(f"sha256:{number}"), number)
+        number = self.discovered.sequence + 1
+        self.discovered = Discovered(Subscription(named, ("s",)), Revision(f"sha256:{number}"), number)
 
 
 @pytest.fixture
@@ -192,13 +194,13 @@ def test_a_new_cluster_without_its_secret_is_rejected_later(
     running: tuple[Observer, Metadata],
 ) -> None:
     observer, metadata = running
-    good = metadata.found
+    good = metadata.discovered
     metadata.name("west")
     with pytest.raises(RevisionRejectedError, match="west") as rejected:
         observer.observe(RUNNING)
     assert observer.reject(str(rejected.value))
-    assert metadata.found is good
-    assert observer.observe(RUNNING).found is good
+    assert metadata.discovered is good
+    assert observer.observe(RUNNING).discovered is good
 
 
 def test_a_lost_secret_of_a_cluster_in_use_is_its_failure(
@@ -206,7 +208,7 @@ def test_a_lost_secret_of_a_cluster_in_use_is_its_failure(
 ) -> None:
     observer, metadata = running
     metadata.name("west")
-    observer._planned = metadata.found
+    observer._planned = metadata.discovered
     with pytest.raises(SecretError, match="west"):
         observer.observe(RUNNING)
 
@@ -214,8 +216,10 @@ def test_a_lost_secret_of_a_cluster_in_use_is_its_failure(
 def failing_west(observer: Observer, metadata: Metadata) -> LiveObservation:
     """Return an observation in which west must answer, and fails."""
     metadata.name("west")
-    observer._planned = metadata.found
-    return replace(failed(required=["west"]), found=metadata.found, subscription=metadata.found.subscription)
+    observer._planned = metadata.discovered
+    return replace(
+        failed(required=["west"]), discovered=metadata.discovered, subscription=metadata.discovered.subscription
+    )
 
 
 def test_an_inactive_cluster_does_not_end_the_query(
@@ -243,7 +247,7 @@ def test_a_cluster_removed_while_a_plan_waits_is_left_at_once(running: tuple[Obs
     # Given a plan that waits for a cluster, and fails for it
     observer, metadata = running
     metadata.name("west")
-    observer._planned = metadata.found
+    observer._planned = metadata.discovered
 
     # When metadata names the cluster no longer
     metadata.inactive = frozenset({"west"})
@@ -251,7 +255,7 @@ def test_a_cluster_removed_while_a_plan_waits_is_left_at_once(running: tuple[Obs
 
     # Then the plan observes the new metadata instead
     observed = observer.observe(RUNNING)
-    assert (list(observed.subscription.clusters), observed.found) == ([], metadata.found)
+    assert (list(observed.subscription.clusters), observed.discovered) == ([], metadata.discovered)
     assert not observer.status.stalled
 
 
@@ -339,12 +343,12 @@ def stalling(tmp_path: Path) -> Iterator[tuple[Observer, Metadata]]:
 def test_a_foreign_server_is_rejected_under_stall_too(stalling: tuple[Observer, Metadata]) -> None:
     observer, metadata = stalling
     observer.adopt(observer.observe(RUNNING))
-    good = metadata.found
+    good = metadata.discovered
     metadata.name("west", secret_folder=None)
     with pytest.raises(RevisionRejectedError, match="the server x:1, which may not get the secrets") as rejected:
         observer.observe(RUNNING)
     assert observer.reject(str(rejected.value))
-    assert observer.observe(RUNNING).found is good and not observer.status.stalled
+    assert observer.observe(RUNNING).discovered is good and not observer.status.stalled
 
 
 def test_a_start_with_a_foreign_server_is_refused(stalling: tuple[Observer, Metadata]) -> None:
@@ -366,7 +370,7 @@ def test_a_secret_that_is_not_mounted_stalls_its_cluster(stalling: tuple[Observe
 def test_metadata_that_bounds_the_run_is_looked_up_once(running: tuple[Observer, Metadata]) -> None:
     observer, metadata = running
     metadata.name("west", stopping_offsets=LATEST)
-    first = metadata.found
+    first = metadata.discovered
     with pytest.raises(RevisionRejectedError):
         observer.observe(RUNNING)
     assert not metadata.stopped  # a query that runs already is bounded only if it began so
@@ -432,16 +436,16 @@ def test_a_new_cluster_without_its_secret_allows_a_restart() -> None:
 def test_a_rejected_revision_gives_way_to_the_last_planned(running: tuple[Observer, Metadata]) -> None:
     # Given metadata with which the query plans although one of its clusters has never answered
     observer, metadata = running
-    first = metadata.found
+    first = metadata.discovered
     metadata.name("new")
-    observer._planned = second = metadata.found
+    observer._planned = second = metadata.discovered
 
     # When a third revision is rejected, and then the second one
     metadata.name("new", "other")
     observer.newest_metadata()
-    assert observer.reject("a topic does not exist") and metadata.found is second
+    assert observer.reject("a topic does not exist") and metadata.discovered is second
     observer.newest_metadata()
-    assert observer.reject("another cluster answers") and metadata.found is first
+    assert observer.reject("another cluster answers") and metadata.discovered is first
 
     # Then there is no other left
     observer.newest_metadata()
@@ -452,14 +456,14 @@ def test_a_rejected_revision_that_was_planned_gives_way(running: tuple[Observer,
     # Given a plan without an answer of the new cluster, and one of a further revision, still without it
     observer, metadata = running
     metadata.name("new")
-    second = metadata.found
-    observer.adopt(replace(failed(), subscription=second.subscription, found=second))
+    second = metadata.discovered
+    observer.adopt(replace(failed(), subscription=second.subscription, discovered=second))
     metadata.name("new", "other")
-    observer.adopt(replace(failed(), subscription=metadata.found.subscription, found=metadata.found))
+    observer.adopt(replace(failed(), subscription=metadata.discovered.subscription, discovered=metadata.discovered))
 
     # When the further revision is rejected
     observer.newest_metadata()
     assert observer.reject("another cluster answers")
 
     # Then the one before is in force, not the last good one
-    assert metadata.found is second
+    assert metadata.discovered is second

@@ -122,7 +122,7 @@ def test_every_form_ends_a_split_at_its_first_match(evaluator: object) -> None:
 
 
 def test_each_rule_of_the_page_ends_a_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (ROOT / "docs" / "reading.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "reading.md").read_text(encoding="utf-8")
     (text,) = re.findall(r"^```python\n(import json\n.*?)^```$", page, re.MULTILINE | re.DOTALL)
     (options,) = (yaml.safe_load(each)["options"] for each in re.findall(r"```yaml\n(options:.*?)```", page, re.DOTALL))
     (tmp_path / "rules_of_the_page.py").write_text(text)

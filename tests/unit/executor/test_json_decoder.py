@@ -143,5 +143,5 @@ def test_a_cause_quotes_nothing_of_the_value() -> None:
 
 
 def test_the_page_has_each_difference() -> None:
-    page = (ROOT / "docs" / "typed-values.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "typed-values.md").read_text(encoding="utf-8")
     assert {row for row, *_ in DIFFERENCES} <= {line.split("|")[1].strip() for line in page.splitlines() if "|" in line}

@@ -335,8 +335,8 @@ def test_the_environment_can_switch_the_extension_off(
 ) -> None:
     require()
     monkeypatch.setenv(native.SWITCH, value)
-    found = native.load.__wrapped__()
-    assert (found != "DYNAMIC_KAFKA_NATIVE=no") == (not isinstance(found, str)) == is_found
+    loaded = native.load.__wrapped__()
+    assert (loaded != "DYNAMIC_KAFKA_NATIVE=no") == (not isinstance(loaded, str)) == is_found
 
 
 def test_a_file_that_does_not_load_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,8 +88,8 @@ def reported(task: ReadTask) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("end", [4, 5, 6, 7, 8])
 def test_nothing_from_the_stop_record_on_is_read(task: ReadTask, end: int, rows: int) -> None:
     assert attempt(task, end, rows=rows) == list(range(4, end))
-    [found] = reported(task)
-    assert found == {"version": 1, "number": 3, "split": list(SPLIT), "offset": end, "topicId": "id", "driver": "1"}
+    [report] = reported(task)
+    assert report == {"version": 1, "number": 3, "split": list(SPLIT), "offset": end, "topicId": "id", "driver": "1"}
 
 
 def test_without_a_stop_record_nothing_is_reported(task: ReadTask) -> None:

@@ -168,8 +168,8 @@ REFUSING = "options: {mode: deadletter, recordDeserializer: 'rules:read'}\n"
 def test_the_source_gets_the_dead_letter_topic_with_its_home() -> None:
     config = parsed("  cluster: east\n  deadLetters: dead\n" + TOPICS, REFUSING)
     assert config.parsed_options(config.sinks[0]).dead_letters == DeadLetterTopic("east", {}, None, "dead")
-    found = json.loads(config.reader_options(config.sinks[0], home_id="K2")["deadLetters"])
-    assert found == {"topic": "dead", "cluster": "east", "kafkaId": "K2"}
+    dead_letters = json.loads(config.reader_options(config.sinks[0], home_id="K2")["deadLetters"])
+    assert dead_letters == {"topic": "dead", "cluster": "east", "kafkaId": "K2"}
     own = "  bootstrapServers: h:9092\n  kafkaId: K1\n  properties: {sasl.password: '${env:SHOP}'}\n"
     config = parsed(own + "  deadLetters: dead\n" + TOPICS, REFUSING)
     properties = {"bootstrap.servers": "h:9092", "sasl.password": "${env:SHOP}"}
@@ -183,8 +183,8 @@ def test_the_source_gets_the_own_topics_and_those_that_it_writes() -> None:
     names = ["offsets", "keys", "dead"]
     for options, written in (("", ["offsets"]), (REFUSING, ["offsets", "dead"])):
         config = parsed(fields, options)
-        found = json.loads(config.reader_options(config.sinks[0], home_id="K2")["internalTopics"])
-        assert found == {"topics": names, "written": written, "cluster": "east", "kafkaId": "K2"}
+        internal_topics = json.loads(config.reader_options(config.sinks[0], home_id="K2")["internalTopics"])
+        assert internal_topics == {"topics": names, "written": written, "cluster": "east", "kafkaId": "K2"}
     with pytest.raises(OptionError, match="is already set by the field `internalTopics`"):
         parsed(fields, "options: {internalTopics: {topics: [x], cluster: east}}\n")
 

@@ -1,4 +1,4 @@
-"""docs/internal-topics.md names every field and parameter, and its examples are valid."""
+"""docs/how-to/internal-topics.md names every field and parameter, and its examples are valid."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dynamic_kafka.planning.document.progress import OffsetDocument
 from tests.support.places import ROOT
 from tests.unit.internal_topics.test_declarations import APP
 
-PAGE = (ROOT / "docs" / "internal-topics.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "internal-topics.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("model", "heading"), [(InternalTopics, "`internalTopics`"), (InternalTopic, "a topic")])

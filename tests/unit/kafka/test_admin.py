@@ -73,10 +73,10 @@ class Answering(Admin):
     def _metadata(self, topic: str, left_s: float) -> ClusterMetadata:
         self.asked.append(topic)
         error = KafkaError(self.error) if self.error is not None else None
-        found: Any = SimpleNamespace(
+        metadata: Any = SimpleNamespace(
             cluster_id="kafka-1", brokers={1: "east-1"}, topics={topic: SimpleNamespace(error=error)}
         )
-        return cast(ClusterMetadata, found)
+        return cast(ClusterMetadata, metadata)
 
 
 @pytest.mark.parametrize(

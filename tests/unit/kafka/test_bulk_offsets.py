@@ -36,15 +36,15 @@ def listed(client: AdminClient, queries: dict[tuple[str, int], OffsetQuery], tim
 
 def test_each_partition_has_its_own_answer(client: AdminClient) -> None:
     queries = {("orders", 0): LATEST, ("orders", 2): LATEST, ("orders", 3): EARLIEST}
-    assert [found.offset for found in listed(client, queries).values()] == [0, 2, 0]
+    assert [answer.offset for answer in listed(client, queries).values()] == [0, 2, 0]
     assert listed(client, {("orders", 2): EARLIEST})["orders", 2].offset == 0
 
 
 def test_an_error_of_one_partition_leaves_the_others(client: AdminClient) -> None:
-    found = listed(client, {("orders", 2): LATEST, ("orders", 9): LATEST})
-    assert found["orders", 2].offset == 2
-    assert isinstance(found["orders", 9], KafkaException)
-    assert found["orders", 9].args[0].code() == KafkaError._UNKNOWN_PARTITION
+    answers = listed(client, {("orders", 2): LATEST, ("orders", 9): LATEST})
+    assert answers["orders", 2].offset == 2
+    assert isinstance(answers["orders", 9], KafkaException)
+    assert answers["orders", 9].args[0].code() == KafkaError._UNKNOWN_PARTITION
 
 
 def test_calls_are_of_limited_size(client: AdminClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,25 +52,25 @@ def test_calls_are_of_limited_size(client: AdminClient, monkeypatch: pytest.Monk
     monkeypatch.setattr(bulk_offsets, "PARTITIONS_PER_CALL", 3)
     monkeypatch.setattr(bulk_offsets, "_sent", lambda *args: sizes.append(len(args[1])) or sent(*args))
     queries = {("orders", partition): LATEST for partition in range(4)}
-    assert [found.offset for found in listed(client, queries).values()] == [0, 0, 2, 0]
+    assert [answer.offset for answer in listed(client, queries).values()] == [0, 0, 2, 0]
     assert sizes == [3, 1]
 
 
 def test_a_failed_call_is_the_error_of_each_partition() -> None:
     nobody = AdminClient({"bootstrap.servers": "127.0.0.1:1"}, logger=quiet_logger())
-    found = listed(nobody, {("orders", 0): LATEST, ("orders", 1): EARLIEST}, timeout_s=0.2)
-    assert [type(error) for error in found.values()] == [KafkaException, KafkaException]
-    assert {error.args[0].code() for error in found.values()} <= {KafkaError._TIMED_OUT, KafkaError._TRANSPORT}
+    errors = listed(nobody, {("orders", 0): LATEST, ("orders", 1): EARLIEST}, timeout_s=0.2)
+    assert [type(error) for error in errors.values()] == [KafkaException, KafkaException]
+    assert {error.args[0].code() for error in errors.values()} <= {KafkaError._TIMED_OUT, KafkaError._TRANSPORT}
 
 
 def test_a_partition_without_an_answer_is_an_error(client: AdminClient, monkeypatch: pytest.MonkeyPatch) -> None:
     future: Future[Any] = Future()
     future.set_result({TopicPartition("orders", 0): "its answer"})
     monkeypatch.setattr(bulk_offsets, "_sent", lambda *_: future)
-    found = listed(client, {("orders", 0): LATEST, ("orders", 1): LATEST})
-    assert found["orders", 0] == "its answer"
-    assert isinstance(found["orders", 1], KafkaException)
-    assert found["orders", 1].args[0].str() == "the answer of the brokers lacks orders[1]"
+    answers = listed(client, {("orders", 0): LATEST, ("orders", 1): LATEST})
+    assert answers["orders", 0] == "its answer"
+    assert isinstance(answers["orders", 1], KafkaException)
+    assert answers["orders", 1].args[0].str() == "the answer of the brokers lacks orders[1]"
 
 
 def test_a_timestamp_is_sent_as_it_is() -> None:

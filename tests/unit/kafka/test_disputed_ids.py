@@ -45,14 +45,14 @@ class Cluster:
     def describe(self, names: TopicCollection, *, request_timeout: float) -> dict[str, Future[Any]]:
         assert request_timeout > 0
         self.described.append(self.controller)
-        found = self.ids[self.controller]
+        topic_id = self.ids[self.controller]
         answer: Future[Any] = Future()
-        if found == SILENT:
+        if topic_id == SILENT:
             answer.set_exception(KafkaException(KafkaError(KafkaError._TRANSPORT)))
-        elif found == WITHOUT:
+        elif topic_id == WITHOUT:
             answer.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
         else:
-            answer.set_result(SimpleNamespace(topic_id=found, partitions=[]))
+            answer.set_result(SimpleNamespace(topic_id=topic_id, partitions=[]))
         return {"t": answer}
 
     def disputed(self, patch: pytest.MonkeyPatch, found: str) -> frozenset[str]:

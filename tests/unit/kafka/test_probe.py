@@ -44,9 +44,9 @@ class Cluster:
 
     def describe_topics(self, names: Iterable[str]) -> tuple[dict[str, tuple[str, list[int]]], frozenset[str]]:
         self._record("describe")
-        found = {name: self.topics[name] for name in names if name in self.topics}
-        described = {name: (topic_id, list(range(len(ends)))) for name, (topic_id, ends) in found.items()}
-        return described, frozenset(names) - found.keys()
+        known = {name: self.topics[name] for name in names if name in self.topics}
+        described = {name: (topic_id, list(range(len(ends)))) for name, (topic_id, ends) in known.items()}
+        return described, frozenset(names) - known.keys()
 
     def offsets(
         self, queries: Mapping[tuple[str, int], OffsetQuery], *, uncommitted: bool = False
@@ -92,8 +92,8 @@ def cast_admin(cluster: Cluster) -> ClusterAdmin:
     return admin
 
 
-def seen(found: ClusterObservation) -> dict[str, tuple[str | None, dict[int, int]]]:
-    return {name: (topic.topic_id, dict(topic.latest)) for name, topic in found.topics.items()}
+def seen(observation: ClusterObservation) -> dict[str, tuple[str | None, dict[int, int]]]:
+    return {name: (topic.topic_id, dict(topic.latest)) for name, topic in observation.topics.items()}
 
 
 def test_a_recreated_topic_has_its_new_id(east: Cluster, observe: Observe) -> None:
@@ -124,8 +124,8 @@ def test_a_recreated_topic_with_fewer_partitions(east: Cluster, observe: Observe
 def test_a_topic_deleted_between_the_calls_is_missing(east: Cluster, observe: Observe) -> None:
     observe()
     east.before = lambda call: east.topics.clear() if east.asked[-2:] == ["offsets", "describe"] else None
-    found = observe()
-    assert (seen(found), found.missing) == ({}, {"orders"})
+    observation = observe()
+    assert (seen(observation), observation.missing) == ({}, {"orders"})
 
 
 def test_an_always_recreated_topic_is_an_error(east: Cluster, observe: Observe) -> None:

@@ -128,8 +128,8 @@ def test_a_pipe_or_a_large_file_is_refused_at_once(tmp_path: Path) -> None:
 
 def test_a_folders_files_are_properties_by_name(tmp_path: Path) -> None:
     folder(tmp_path, {"sasl.username": "alice\n", "sasl.password": SECRET + "\r\n", ".hidden": "x"})
-    found = read_secret_folder(str(tmp_path), "east", cluster="east", servers="e:9092")
-    assert found == {"sasl.username": "alice", "sasl.password": SECRET}
+    properties = read_secret_folder(str(tmp_path), "east", cluster="east", servers="e:9092")
+    assert properties == {"sasl.username": "alice", "sasl.password": SECRET}
 
 
 def test_a_folder_as_a_kubelet_mounts_it(tmp_path: Path) -> None:
@@ -153,8 +153,8 @@ def test_a_folder_swapped_while_read_comes_from_one_edition(tmp_path: Path, monk
         return file
 
     monkeypatch.setattr(builtins, "open", opened_then_swapped)
-    found = read_secret_folder(str(tmp_path), "east", cluster="east", servers="e:9092")
-    assert found == {"sasl.username": "new", "sasl.password": "new"}
+    properties = read_secret_folder(str(tmp_path), "east", cluster="east", servers="e:9092")
+    assert properties == {"sasl.username": "new", "sasl.password": "new"}
 
 
 @pytest.mark.parametrize(

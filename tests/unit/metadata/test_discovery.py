@@ -32,15 +32,15 @@ from tests.unit.metadata.fakes import (
 def test_the_first_look_up_is_in_force_when_start_returns(discoveries: Discoveries) -> None:
     discovery = discoveries.start(FakeService(stream()))
 
-    found = discovery.current()
+    metadata = discovery.current()
 
-    assert found.sequence == 1
-    assert list(found.subscription.clusters) == ["east"]
+    assert metadata.sequence == 1
+    assert list(metadata.subscription.clusters) == ["east"]
 
 
 def test_a_service_without_revisions_gets_one_from_the_content(discoveries: Discoveries) -> None:
-    found = discoveries.start(FakeService(stream())).current()
-    assert found.revision == Revision(found.subscription.fingerprint)
+    metadata = discoveries.start(FakeService(stream())).current()
+    assert metadata.revision == Revision(metadata.subscription.fingerprint)
 
 
 def test_without_an_answer_at_start_there_is_no_tolerance(discoveries: Discoveries) -> None:

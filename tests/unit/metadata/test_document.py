@@ -266,11 +266,11 @@ def test_any_document_reads_the_same_from_json_and_yaml(streams: dict[str, Any])
     as_json = json.dumps({"streams": streams})
     as_yaml = yaml.safe_dump({"streams": streams}, sort_keys=False)
 
-    found = parse_document(as_json, source="f")
+    document = parse_document(as_json, source="f")
 
-    assert found == parse_document(as_yaml, source="f")
-    assert found.revision.hash == document_hash(streams)
-    assert {name: set(each.clusters) for name, each in found.streams.items()} == {
+    assert document == parse_document(as_yaml, source="f")
+    assert document.revision.hash == document_hash(streams)
+    assert {name: set(each.clusters) for name, each in document.streams.items()} == {
         name: set(each["clusters"]) for name, each in streams.items()
     }
 

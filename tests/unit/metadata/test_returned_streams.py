@@ -77,9 +77,9 @@ def test_a_wrong_stream_is_reported(given: KafkaStream, reason: str) -> None:
 
 
 def test_all_problems_are_reported_without_property_values() -> None:
-    found = problems([own("t"), own((), {"sasl.password": b"hush"})])
-    assert len(found) == 3
-    assert "hush" not in str(found)
+    reported = problems([own("t"), own((), {"sasl.password": b"hush"})])
+    assert len(reported) == 3
+    assert "hush" not in str(reported)
 
 
 @pytest.mark.parametrize("given", [None, "orders", ["orders"], [stream(), None]])

@@ -50,9 +50,9 @@ def test_a_static_document_is_as_strict_as_a_file() -> None:
 def test_ids_choose_their_streams_in_one_look_up() -> None:
     service = FakeService(stream("a"), stream("b"), stream("c"))
 
-    found = StreamIdsSubscriber(["a", "c", "a", "gone"]).get_subscribed_streams(service)
+    streams = StreamIdsSubscriber(["a", "c", "a", "gone"]).get_subscribed_streams(service)
 
-    assert [each.stream_id for each in found] == ["a", "c"]
+    assert [each.stream_id for each in streams] == ["a", "c"]
     assert service.lookups == 1
 
 
@@ -83,8 +83,8 @@ def test_a_wrong_pattern_and_an_empty_list_of_ids_are_refused() -> None:
 
 
 def test_a_users_class_is_loaded_by_its_path() -> None:
-    found: object = load_class("tests.unit.metadata.fakes:FakeService", KafkaMetadataService)
-    assert found is FakeService
+    loaded: object = load_class("tests.unit.metadata.fakes:FakeService", KafkaMetadataService)
+    assert loaded is FakeService
 
 
 @pytest.mark.parametrize(

@@ -14,29 +14,29 @@ from tests.unit.metadata.fakes import cluster, stream
 def test_a_stream_spans_topics_on_several_clusters() -> None:
     orders = stream("orders", east=cluster("a", "b"), west=cluster("a", servers="w:1"))
 
-    found = unite([orders])
+    subscription = unite([orders])
 
-    assert found.stream_ids == ("orders",)
-    assert {name: list(each.topics) for name, each in found.clusters.items()} == {
+    assert subscription.stream_ids == ("orders",)
+    assert {name: list(each.topics) for name, each in subscription.clusters.items()} == {
         "east": ["a", "b"],
         "west": ["a"],
     }
-    assert found.clusters["west"].bootstrap_servers == "w:1"
+    assert subscription.clusters["west"].bootstrap_servers == "w:1"
 
 
 def test_topics_of_two_streams_on_one_cluster_are_united() -> None:
-    found = unite([stream("b", east=cluster("y", "shared")), stream("a", east=cluster("x", "shared"))])
-    assert found.clusters["east"].topics == {"x": "a", "y": "b", "shared": "a"}
+    subscription = unite([stream("b", east=cluster("y", "shared")), stream("a", east=cluster("x", "shared"))])
+    assert subscription.clusters["east"].topics == {"x": "a", "y": "b", "shared": "a"}
 
 
 @given(st.permutations(["a", "b", "c", "d"]))
 def test_a_shared_topic_belongs_to_the_first_stream_id(order: list[str]) -> None:
     streams = [stream(name, east=cluster("shared", name)) for name in order]
 
-    found = unite(streams)
+    subscription = unite(streams)
 
-    assert found.clusters["east"].topics["shared"] == "a"
-    assert found.fingerprint == unite(sorted(streams, key=lambda each: each.stream_id)).fingerprint
+    assert subscription.clusters["east"].topics["shared"] == "a"
+    assert subscription.fingerprint == unite(sorted(streams, key=lambda each: each.stream_id)).fingerprint
 
 
 BASE = cluster("t", properties={"client.id": "x"}, starting_offsets=EARLIEST, secret_folder="s", renamed_from="o")
@@ -87,13 +87,13 @@ def explicit(**offsets: int) -> OffsetSpec:
 
 
 def test_each_stream_may_give_offsets_of_its_own_topics() -> None:
-    found = unite(
+    subscription = unite(
         [
             stream("a", east=cluster("x", "s", starting_offsets=explicit(x=1, s=5))),
             stream("b", east=cluster("y", "s", starting_offsets=explicit(y=2, s=5))),
         ]
     )
-    assert found.clusters["east"].starting_offsets == explicit(x=1, s=5, y=2)
+    assert subscription.clusters["east"].starting_offsets == explicit(x=1, s=5, y=2)
 
 
 def test_different_offsets_of_a_shared_topic_are_refused() -> None:
@@ -120,8 +120,8 @@ def test_a_topic_drains_only_if_all_its_streams_drain_it() -> None:
         stream("c", e=cluster("both", "all", state="Draining")),
     ]
     for order in (streams, streams[::-1]):
-        found = unite(order).clusters["e"]
-        assert (found.state, found.draining) == ("Active", {"both", "mine", "all"})
+        merged = unite(order).clusters["e"]
+        assert (merged.state, merged.draining) == ("Active", {"both", "mine", "all"})
 
 
 def test_fingerprints_without_draining_stay_as_they_were() -> None:
@@ -164,6 +164,6 @@ def test_any_change_changes_the_fingerprint(other: object) -> None:
 def test_a_draining_cluster_may_have_another_start(order: tuple[str, str]) -> None:
     reads = cluster("t", starting_offsets=LATEST, stopping_offsets=LATEST)
     drains = cluster("u", state="Draining", starting_offsets=EARLIEST)
-    found = unite([stream(order[0], east=reads), stream(order[1], east=drains)]).clusters["east"]
-    assert (found.starting_offsets, found.stopping_offsets) == (LATEST, LATEST)
-    assert (found.state, found.draining) == ("Active", frozenset({"u"}))
+    merged = unite([stream(order[0], east=reads), stream(order[1], east=drains)]).clusters["east"]
+    assert (merged.starting_offsets, merged.stopping_offsets) == (LATEST, LATEST)
+    assert (merged.state, merged.draining) == ("Active", frozenset({"u"}))

@@ -1,6 +1,7 @@
 """A world that checks the operator's promises after each event of a random story.
 
-The promises are those of docs/operator.md, not of the code. Servers and topics stand for the Kafka clusters themselves.
+The promises are those of docs/how-to/operator.md, not of the code. Servers and topics stand for the Kafka
+clusters themselves.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class OverError(Exception):
 
 
 class BrokenPromiseError(AssertionError):
-    """A broken promise of docs/operator.md."""
+    """A broken promise of docs/how-to/operator.md."""
 
 
 @dataclass
@@ -250,13 +251,13 @@ class CheckedWorld(World):
         """Reconcile the streams."""
         for name in self.streams:
             before, generation = self.stands.get(name, KafkaStreamStatus()), self.generations.get(name, 1)
-            found = self.stream_status(name, self._readers(name, before), before, generation)
-            KafkaStreamStatus.model_validate(found.model_dump())
-            self.stands[name] = found
-            again = self.stream_status(name, self._readers(name, found), found, generation)
-            if again != found:
-                raise BrokenPromiseError(f"the status of stream {name} moves while nothing happens: {found} {again}")
-            _agrees({each.type: each.status for each in found.conditions}, f"stream {name}")
+            status = self.stream_status(name, self._readers(name, before), before, generation)
+            KafkaStreamStatus.model_validate(status.model_dump())
+            self.stands[name] = status
+            again = self.stream_status(name, self._readers(name, status), status, generation)
+            if again != status:
+                raise BrokenPromiseError(f"the status of stream {name} moves while nothing happens: {status} {again}")
+            _agrees({each.type: each.status for each in status.conditions}, f"stream {name}")
 
     # -- promises ---------------------------------------------------------------------------------------------------
 
@@ -303,21 +304,21 @@ class CheckedWorld(World):
             raise BrokenPromiseError(f"two restarts within {self.now - self.patched_at}")
         self.patched_at = self.now
 
-    def _check_document(self, found: Document, driver: Driver | None) -> None:
-        revision = replace(found.revision, hash="")
+    def _check_document(self, document: Document, driver: Driver | None) -> None:
+        revision = replace(document.revision, hash="")
         known = self.hashes.get(revision)
-        if known is not None and known != found.hash:
+        if known is not None and known != document.hash:
             raise BrokenPromiseError(f"revision {revision.token} had another content")
-        newest = max((each.counter for each in self.hashes if each.lineage == found.revision.lineage), default=0)
-        if known is None and found.revision.counter <= newest:
+        newest = max((each.counter for each in self.hashes if each.lineage == document.revision.lineage), default=0)
+        if known is None and document.revision.counter <= newest:
             raise BrokenPromiseError(f"revision {revision.token} comes after {newest}")
-        self.hashes[revision] = found.hash
+        self.hashes[revision] = document.hash
         for stream in self.unknown:
             if self._present(stream) is None:
                 self.rules.setdefault(stream, []).append({})
         self.unknown = set()
-        there = {key for _, key, _ in entries(found.streams)}
-        carried = renames(found.streams)
+        there = {key for _, key, _ in entries(document.streams)}
+        carried = renames(document.streams)
         since = {}
         for key in {key for _, key, _ in entries(self.last.streams)} if self.last is not None else ():
             now = key if key in there else key._replace(cluster=carried.get(key.cluster, key.cluster))
@@ -325,7 +326,7 @@ class CheckedWorld(World):
                 since[now] = self.since[key]
             if now not in there:
                 self._check_removal(key, now, driver)
-        self.since = {key: since.get(key, found.revision.counter) for key in draining_in(found.streams)}
+        self.since = {key: since.get(key, document.revision.counter) for key in draining_in(document.streams)}
 
     def _check_removal(self, key: Key, now: Key, driver: Driver | None) -> None:
         names = {key.cluster, str(key), now.cluster, str(now)}
@@ -380,7 +381,7 @@ class CheckedWorld(World):
             if conditions["SafeToDecommission"] != "True" or entry.content is None:
                 continue
             # The condition of a stream does not cover clusters that another stream names.
-            others = {each: found for each, found in (self.last.streams if self.last else {}).items() if each != name}
+            others = {each: stream for each, stream in (self.last.streams if self.last else {}).items() if each != name}
             named = {*_physical({name: entry.content}), *_physical(others)}
             runs = self.application is not None and self.application.life == "Running" and not self.forgotten
             for what, document in (("newest", self.last), ("in force", self.in_force if runs else None)):
@@ -397,10 +398,10 @@ class CheckedWorld(World):
         catalog = self.catalog()
         for name, status in self.stands.items():
             content = catalog.streams[name].content
-            (found,) = [each for each in status.conditions if each.type == "InForce"]
-            current = found.observed_generation == self.generations.get(name, 0)
+            (condition,) = [each for each in status.conditions if each.type == "InForce"]
+            current = condition.observed_generation == self.generations.get(name, 0)
             asked = status.in_force is not None and status.in_force.of > 0
-            if found.status != "True" or not current or not asked or content is None:
+            if condition.status != "True" or not current or not asked or content is None:
                 continue
             there = {each: active(stream) for each, stream in self.in_force.streams.items() if each == name}
             if missing := set(_physical({name: content})) - set(_physical(there)):

@@ -278,8 +278,8 @@ def status_refused() -> World:
 def unreadable_spec() -> World:
     """Return a subscription whose spec is one of a newer CRD."""
     world = running()
-    found = (condition("StreamsResolved", False, "InvalidSubscription", "unknown field"),)
-    world.status = with_conditions(world.status, found, generation=world.generation, now=stamp(world.now))
+    conditions = (condition("StreamsResolved", False, "InvalidSubscription", "unknown field"),)
+    world.status = with_conditions(world.status, conditions, generation=world.generation, now=stamp(world.now))
     return world
 
 

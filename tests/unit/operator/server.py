@@ -118,15 +118,15 @@ class Server:
 
     def document(self) -> Document | None:
         """Return the rendered document."""
-        found = self.find(CONFIG_MAPS, DOCUMENT)
-        return None if found is None else read_document(found.get("data") or {}, found.get("binaryData") or {})
+        stored = self.find(CONFIG_MAPS, DOCUMENT)
+        return None if stored is None else read_document(stored.get("data") or {}, stored.get("binaryData") or {})
 
     # -- Spark, its operators, the driver ---------------------------------------------------------------------------
 
     def spark(self) -> None:
         """Act as Spark's operators: start a driver for each application, with the annotations of its spec."""
         kubeflow, apache = self.find(KUBEFLOW_APPLICATIONS), self.find(APACHE_APPLICATIONS)
-        pods = {ref.name: found for ref, found in self.objects.items() if ref.resource == PODS}
+        pods = {ref.name: stored for ref, stored in self.objects.items() if ref.resource == PODS}
         if kubeflow is not None:
             wanted = dict((kubeflow["spec"].get("driver") or {}).get("annotations") or {})
             pod = pods.get("app-driver")
@@ -179,14 +179,14 @@ class Server:
         return self
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object:
-        found = self.objects.get(Ref(resource, namespace, name))
-        if found is None:
+        stored = self.objects.get(Ref(resource, namespace, name))
+        if stored is None:
             raise NotFoundError("GET", 404, "NotFound", name)
-        return copy.deepcopy(found)
+        return copy.deepcopy(stored)
 
     def list(self, resource: Resource, namespace: str | None, *, labels: str | None = None) -> Listing:
-        found = [copy.deepcopy(found) for ref, found in self.objects.items() if ref.resource == resource]
-        return Listing(found, self._versions)
+        stored = [copy.deepcopy(stored) for ref, stored in self.objects.items() if ref.resource == resource]
+        return Listing(stored, self._versions)
 
     def create(self, resource: Resource, body: Object) -> Object:
         ref, write = self._begins("POST", resource, body["metadata"]["name"], body)
@@ -264,17 +264,17 @@ class Server:
         meta = {"name": ref.name, "namespace": NAMESPACE, "uid": uid, "generation": 0}
         return {**meta, "resourceVersion": "0", "creationTimestamp": stamp(self.now)}
 
-    def _store(self, ref: Ref, found: Mapping[str, Any]) -> None:
+    def _store(self, ref: Ref, content: Mapping[str, Any]) -> None:
         self._versions += 1
         before = self.objects.get(ref, {})
-        changed = before.get("spec") != found.get("spec")
+        changed = before.get("spec") != content.get("spec")
         generation = before.get("metadata", {}).get("generation", 0) + changed
-        meta = {**found["metadata"], "resourceVersion": str(self._versions), "generation": generation}
+        meta = {**content["metadata"], "resourceVersion": str(self._versions), "generation": generation}
         # Only a patch of an application repeats its kind; the items of a real listing may lack it.
         applications = (KUBEFLOW_APPLICATIONS, APACHE_APPLICATIONS)
         kind = {"kind": "SparkApplication"} if ref.resource in applications else {}
         version = {"apiVersion": ref.resource.api_version, **kind}
-        self.objects[ref] = {**version, **copy.deepcopy(dict(found)), "metadata": meta}
+        self.objects[ref] = {**version, **copy.deepcopy(dict(content)), "metadata": meta}
 
 
 class Operator:
@@ -306,8 +306,8 @@ class Operator:
             self._cache.apply_listing(resource, NAMESPACE, partial(self._server.list, resource, NAMESPACE))
 
     def _looks(self, ref: Ref) -> None:
-        found = self._cache.get(*ref)
-        if found is None or (ref.resource == CONFIG_MAPS and SUBSCRIPTION_LABEL in found["metadata"].get("labels", {})):
+        entry = self._cache.get(*ref)
+        if entry is None or (ref.resource == CONFIG_MAPS and SUBSCRIPTION_LABEL in entry["metadata"].get("labels", {})):
             return
         with suppress(ApiError):  # the queue would retry it
             self._reconciler(ref)
@@ -324,10 +324,10 @@ def rest(server: Server) -> None:
 
 
 def _merged(known: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    found = copy.deepcopy(dict(known))
+    merged = copy.deepcopy(dict(known))
     for key, value in change.items():
         if isinstance(value, Mapping):
-            found[key] = _merged(found.get(key) or {}, value)
+            merged[key] = _merged(merged.get(key) or {}, value)
         else:
-            found[key] = copy.deepcopy(value)
-    return found
+            merged[key] = copy.deepcopy(value)
+    return merged

@@ -30,9 +30,9 @@ def without_driver() -> World:
 
 def wave_paused() -> World:
     """Return an application that is not restarted, since the restart of another one has failed."""
-    found = wave().change("west")
-    found.worlds["app0"].driver_starts().driver_fails("bad servers")
-    return found.rest().worlds["app2"]
+    fleet = wave().change("west")
+    fleet.worlds["app0"].driver_starts().driver_fails("bad servers")
+    return fleet.rest().worlds["app2"]
 
 
 CORE: dict[str, tuple[Callable[[], World], str]] = {

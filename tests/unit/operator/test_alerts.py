@@ -18,8 +18,8 @@ from tests.support.places import ROOT
 from tests.unit.operator.test_documentation import calls, events, reasons
 
 RULES = ROOT / "charts" / "kafkastream-operator" / "monitoring" / "rules.yaml"
-PAGE = (ROOT / "docs" / "operator-metrics.md").read_text(encoding="utf-8")
-RUNBOOKS = (ROOT / "docs" / "runbooks.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "operator-metrics.md").read_text(encoding="utf-8")
+RUNBOOKS = (ROOT / "docs" / "how-to" / "runbooks.md").read_text(encoding="utf-8")
 QUERIES = [(panel.title, query) for row in dashboard.ROWS.values() for panel in row for query, _ in panel.queries]
 
 
@@ -31,11 +31,11 @@ def alerts() -> dict[str, dict[str, Any]]:
 
 def exported() -> set[str]:
     """Return the names of all series of the operator and of the jobs."""
-    found = {JOB_PREFIX + name + "_total" * each.counter for name, each in JOB_METRICS.items()}
+    series = {JOB_PREFIX + name + "_total" * each.counter for name, each in JOB_METRICS.items()}
     for name, each in METRICS.items():
         ends = ("_bucket", "_sum", "_count") if each.kind == "histogram" else ("",)
-        found |= {PREFIX + name + end for end in ends}
-    return found
+        series |= {PREFIX + name + end for end in ends}
+    return series
 
 
 def unknown(query: str) -> set[str]:
@@ -56,7 +56,7 @@ def test_an_alert_has_a_runbook_and_a_row_in_the_table(name: str) -> None:
     section = section.partition("\n## ")[0]
     for part in ("**Meaning:**", "**Check**", "**Remedy", "kubectl"):
         assert part in section
-    assert alerts()[name]["annotations"]["runbook"] == f"docs/runbooks.md#{name.lower()}"
+    assert alerts()[name]["annotations"]["runbook"] == f"docs/how-to/runbooks.md#{name.lower()}"
     assert f"\n| `{name}` |" in PAGE
 
 

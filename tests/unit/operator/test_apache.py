@@ -94,19 +94,19 @@ def test_an_attempt_that_another_one_follows_is_no_end(policy: str, life: str) -
 )
 def test_the_wait_after_a_failure_is_part_of_it(before: str, life: str) -> None:
     history = ("Submitted", "RunningHealthy", before, "ScheduledToRestart")
-    found = application("ScheduledToRestart", history=history)
-    assert application_of(found).life == life
-    status = found["status"]
+    manifest = application("ScheduledToRestart", history=history)
+    assert application_of(manifest).life == life
+    status = manifest["status"]
     # The operator may keep the history of the attempt before apart.
     status["previousAttemptSummary"] = {"stateTransitionHistory": status.pop("stateTransitionHistory")}
     status["stateTransitionHistory"] = {"4": {"currentStateSummary": "ScheduledToRestart"}}
-    assert application_of(found).life == life
+    assert application_of(manifest).life == life
 
 
 def test_an_application_without_a_status_is_starting() -> None:
-    found = application()
-    del found["status"]
-    assert application_of(found).life == "Starting"
+    manifest = application()
+    del manifest["status"]
+    assert application_of(manifest).life == "Starting"
 
 
 def test_a_patch_has_keys_of_spark_conf_only_and_is_read_back() -> None:
@@ -121,8 +121,8 @@ def test_a_patch_has_keys_of_spark_conf_only_and_is_read_back() -> None:
             "spark.kubernetes.executor.secrets.login": PLACE,
         },
     }
-    found = application_of({**application(), "spec": body["spec"]})
-    assert (found.token, found.attempt, found.mounts) == ("l/4", 2, {"login"})
+    patched = application_of({**application(), "spec": body["spec"]})
+    assert (patched.token, patched.attempt, patched.mounts) == ("l/4", 2, {"login"})
 
 
 def template(path: str = PLACE) -> dict[str, Any]:
@@ -142,11 +142,11 @@ def test_a_missing_driver_is_fine_but_not_a_missing_application(gone: str) -> No
     """If the application is gone, nothing was patched, and the subscription is reconciled again."""
     calls: list[str] = []
 
-    def answer(what: str, found: dict[str, Any]) -> dict[str, Any]:
+    def answer(what: str, manifest: dict[str, Any]) -> dict[str, Any]:
         calls.append(what)
         if what == gone:
             raise NotFoundError("PATCH", 404, "NotFound", what)
-        return found
+        return manifest
 
     api = SimpleNamespace(
         apply=lambda resource, body, **_: answer("application", application()),
@@ -174,9 +174,9 @@ def test_pod_templates_may_mount_secrets() -> None:
 
 
 def test_secrets_of_the_spec_count_when_the_driver_has_them() -> None:
-    found = application_of(application(driverSpec=template(), executorSpec=template()))
-    assert with_driver(found, {"spec": template()["podTemplateSpec"]["spec"]}).mounts == {"login"}
-    assert with_driver(found, {"spec": {"containers": [{"name": "spark"}]}}).mounts == frozenset()
+    app = application_of(application(driverSpec=template(), executorSpec=template()))
+    assert with_driver(app, {"spec": template()["podTemplateSpec"]["spec"]}).mounts == {"login"}
+    assert with_driver(app, {"spec": {"containers": [{"name": "spark"}]}}).mounts == frozenset()
 
 
 def test_the_driver_is_the_attempts_pod_owned_by_the_application() -> None:
@@ -199,9 +199,9 @@ def test_the_drivers_pod_has_the_name_of_apaches_operator() -> None:
 
 @pytest.mark.parametrize("config", [{}, {"restartPolicy": "Never"}, {"restartPolicy": "OnFailure"}])
 def test_an_application_that_would_not_start_again_is_detected(config: dict[str, Any]) -> None:
-    found = application_of(tolerating(**config, maxRestartAttempts=10))
-    assert "restartPolicy to Always" in found.restart_refusal
-    assert found.refuses_restart(datetime(2030, 1, 1, tzinfo=UTC))
+    app = application_of(tolerating(**config, maxRestartAttempts=10))
+    assert "restartPolicy to Always" in app.restart_refusal
+    assert app.refuses_restart(datetime(2030, 1, 1, tzinfo=UTC))
 
 
 def test_the_last_attempt_is_left_for_a_failure() -> None:
@@ -212,11 +212,11 @@ def test_the_last_attempt_is_left_for_a_failure() -> None:
 
 
 def test_a_restart_is_possible_again_when_the_counter_resets() -> None:
-    found = application_of(tolerating(restartPolicy="Always", restartCounterResetMillis=60_000))
+    app = application_of(tolerating(restartPolicy="Always", restartCounterResetMillis=60_000))
     # The time of this attempt, which began with the fourth state.
-    assert found.restart_allowed_at == datetime(2026, 11, 1, 0, 1, 3, tzinfo=UTC)
-    assert found.refuses_restart(datetime(2026, 11, 1, 0, 1, 2, tzinfo=UTC))
-    assert not found.refuses_restart(datetime(2026, 11, 1, 0, 1, 4, tzinfo=UTC))
+    assert app.restart_allowed_at == datetime(2026, 11, 1, 0, 1, 3, tzinfo=UTC)
+    assert app.refuses_restart(datetime(2026, 11, 1, 0, 1, 2, tzinfo=UTC))
+    assert not app.refuses_restart(datetime(2026, 11, 1, 0, 1, 4, tzinfo=UTC))
 
 
 # -- stories -------------------------------------------------------------------------------------------------------

@@ -66,9 +66,9 @@ def test_a_listing_has_its_objects_and_version() -> None:
         b' "items": [{"metadata": {"name": "orders"}}]}'
     )
     listing = answered(200, body).list(STREAMS, None)
-    [found] = listing.objects
+    [stream] = listing.objects
     assert listing.version == 7
-    assert (found["kind"], found["metadata"]["name"]) == ("KafkaStream", "orders")
+    assert (stream["kind"], stream["metadata"]["name"]) == ("KafkaStream", "orders")
 
 
 def test_no_write_is_sent_without_the_lease() -> None:

@@ -32,8 +32,8 @@ def status(phase: Any, reason: str, **more: Any) -> SubscriptionStatus:
     resolved = condition("StreamsResolved", readable, "Resolved" if readable else "InvalidSubscription")
     reporting = condition("Reporting", None, more.pop("reporting", "Reporting"))
     each_of = (_rolled_out(reason), resolved, reporting)
-    found = tuple(each.model_copy(update={"last_transition_time": at(0)}) for each in each_of)
-    return SubscriptionStatus(rollout=rollout, restarted_at=at(10), conditions=found, **more)
+    conditions = tuple(each.model_copy(update={"last_transition_time": at(0)}) for each in each_of)
+    return SubscriptionStatus(rollout=rollout, restarted_at=at(10), conditions=conditions, **more)
 
 
 def _rolled_out(reason: str) -> Any:
@@ -154,10 +154,10 @@ STATES: dict[str, tuple[SubscriptionStatus, Application | None, dict[str, Any]]]
 @pytest.mark.parametrize("case", STATES)
 def test_a_restart_is_what_its_status_shows(case: str) -> None:
     seen, application, expected = STATES[case]
-    found = restart_of("ns", "app", ["orders"], seen, application)
-    assert found is not None
+    shown = restart_of("ns", "app", ["orders"], seen, application)
+    assert shown is not None
     moments = {key: START + timedelta(seconds=value) for key, value in expected.items() if key.endswith("_at")}
-    assert {key: getattr(found, key) for key in NOTHING} == {**NOTHING, **expected, **moments}
+    assert {key: getattr(shown, key) for key in NOTHING} == {**NOTHING, **expected, **moments}
 
 
 def test_a_live_change_is_no_restart() -> None:
@@ -166,18 +166,18 @@ def test_a_live_change_is_no_restart() -> None:
 
 
 def test_a_released_failure_is_none() -> None:
-    found = restart_of("ns", "app", ["orders"], status("Failed", "Stalled"), PATCHED, released="l/2")
+    released_one = restart_of("ns", "app", ["orders"], status("Failed", "Stalled"), PATCHED, released="l/2")
     earlier = restart_of("ns", "app", ["orders"], status("Failed", "Stalled"), PATCHED, released="l/1")
-    assert found is not None
+    assert released_one is not None
     assert earlier is not None
-    assert (found.failed_at is None, earlier.failed_at is None) == (True, False)
+    assert (released_one.failed_at is None, earlier.failed_at is None) == (True, False)
 
 
 def test_a_released_restart_is_not_in_flight() -> None:
     crashing = status("Patched", "RollingOut", failure=failure(20))
-    found = restart_of("ns", "app", ["orders"], crashing, PATCHED, released="l/2")
-    assert found is not None
-    assert (found.in_flight, found.failed_at) == (False, None)
+    released_one = restart_of("ns", "app", ["orders"], crashing, PATCHED, released="l/2")
+    assert released_one is not None
+    assert (released_one.in_flight, released_one.failed_at) == (False, None)
 
 
 def restart(name: str, seconds: float = 0, streams: str = "orders", **more: Any) -> Restart:
@@ -239,33 +239,33 @@ TURNS: dict[str, tuple[list[Restart], RolloutRules, str]] = {
 @pytest.mark.parametrize("case", TURNS)
 def test_turns_follow_the_order(case: str) -> None:
     restarts, rules, expected = TURNS[case]
-    found = turns(restarts, {StreamKey("ns", "orders"): rules}, 2)
-    reasons = [":RolloutPaused" if each.paused else ":Queued" if each.hindrance else "" for each in found]
-    assert " ".join(each.restart.name + reason for each, reason in zip(found, reasons, strict=True)) == expected
-    assert [each.place for each in found] == list(range(1, len(found) + 1))
+    ordered = turns(restarts, {StreamKey("ns", "orders"): rules}, 2)
+    reasons = [":RolloutPaused" if each.paused else ":Queued" if each.hindrance else "" for each in ordered]
+    assert " ".join(each.restart.name + reason for each, reason in zip(ordered, reasons, strict=True)) == expected
+    assert [each.place for each in ordered] == list(range(1, len(ordered) + 1))
 
 
 def test_a_pause_names_the_failure_and_the_way_out() -> None:
-    (found,) = turns([FAILED, waits("a")], {}, 2)
-    assert "subscription f" in found.hindrance
-    assert "kss/f kafkastream.dev/release-rollout=l/2" in found.hindrance
+    (turn,) = turns([FAILED, waits("a")], {}, 2)
+    assert "subscription f" in turn.hindrance
+    assert "kss/f kafkastream.dev/release-rollout=l/2" in turn.hindrance
 
 
 def test_a_full_budget_names_the_restarts_that_fill_it() -> None:
-    *_, found = turns([flies("x"), waits("a"), waits("b")], {}, 2)
-    assert "(2): x, a. If one hangs" in found.hindrance
-    assert "kss/NAME kafkastream.dev/release-rollout=TOKEN" in found.hindrance
+    *_, turn = turns([flies("x"), waits("a"), waits("b")], {}, 2)
+    assert "(2): x, a. If one hangs" in turn.hindrance
+    assert "kss/NAME kafkastream.dev/release-rollout=TOKEN" in turn.hindrance
 
 
 def test_a_full_budget_names_none_of_another_namespace() -> None:
     elsewhere = replace(flies("x"), namespace="other", streams=frozenset({StreamKey("other", "orders")}))
-    *_, found = turns([elsewhere, flies("y"), waits("a")], {}, 2)
-    assert "(2): y and 1 in other namespaces. If" in found.hindrance
-    *_, found = turns([elsewhere, waits("a")], {}, 1)
-    assert "(1): 1 in other namespaces. If" in found.hindrance
+    *_, turn = turns([elsewhere, flies("y"), waits("a")], {}, 2)
+    assert "(2): y and 1 in other namespaces. If" in turn.hindrance
+    *_, turn = turns([elsewhere, waits("a")], {}, 1)
+    assert "(1): 1 in other namespaces. If" in turn.hindrance
 
 
 @pytest.mark.parametrize(("reason", "moves"), [("RollingOut", True), ("Queued", False), ("RolloutPaused", False)])
 def test_a_waiting_restart_has_no_age_in_the_metrics(reason: str, moves: bool) -> None:
-    found = subscription_figures(status("Pending", reason, rendered=newest(2)))
-    assert (found.moving_since is not None, found.wave_paused) == (moves, reason == "RolloutPaused")
+    figures = subscription_figures(status("Pending", reason, rendered=newest(2)))
+    assert (figures.moving_since is not None, figures.wave_paused) == (moves, reason == "RolloutPaused")

@@ -93,12 +93,12 @@ def test_an_old_listing_does_not_remove_a_newer_version() -> None:
     assert cache.get(*REF) == stream(8)
 
 
-def listed(cache: Cache, found: dict[str, Any]) -> None:
-    cache.apply_listing(STREAMS, "ns", lambda: Listing([found], int(found["metadata"]["resourceVersion"])))
+def listed(cache: Cache, item: dict[str, Any]) -> None:
+    cache.apply_listing(STREAMS, "ns", lambda: Listing([item], int(item["metadata"]["resourceVersion"])))
 
 
-def fetched(cache: Cache, found: dict[str, Any]) -> None:
-    cache.refresh(REF, lambda: found)
+def fetched(cache: Cache, item: dict[str, Any]) -> None:
+    cache.refresh(REF, lambda: item)
 
 
 SHOWN = pytest.mark.parametrize("show", [listed, fetched])
@@ -150,9 +150,9 @@ def test_a_version_derived_before_a_restore_counts_no_more() -> None:
     assert cache.derive(again, kind) == "the third life"
 
 
-def kind(found: Mapping[str, Any]) -> str:
+def kind(version: Mapping[str, Any]) -> str:
     """Return what a version of a stream was made for."""
-    return str(found.get("spec", "the second life"))
+    return str(version.get("spec", "the second life"))
 
 
 @pytest.mark.parametrize("show", [False, True], ids=["listed", "fetched"])

@@ -90,7 +90,7 @@ def test_a_form_that_a_newer_operator_rejects_releases_none() -> None:
     world.stream("b", east("new"))
     world.settle()
     assert world.document is not None and misfit(world.document.streams) == ""
-    shared = {name: found["clusters"].get("east", {}) for name, found in world.document.streams.items()}
+    shared = {name: stream["clusters"].get("east", {}) for name, stream in world.document.streams.items()}
     assert [shared[name].get("bootstrapServers") for name in "ab"] == ["old:9092", "old:9092"]
     assert "KafkaStream b disagrees with stream 'a' about cluster 'east'" in world.message("StreamsResolved")
 

@@ -95,9 +95,9 @@ def test_a_newer_operators_document_is_adopted_and_rewritten() -> None:
     assert world.document is not None
     newer = {**json.loads(world.document.text()), "contract": CONTRACT + 1, "newest": {"some": "thing"}}
     data = {DOCUMENT_KEY: json.dumps(newer)}
-    found = read_document(data, {})
-    assert found == world.document
-    assert not is_packed(found, data, {})  # so the document counts as edited, and is written again with its revision
+    document = read_document(data, {})
+    assert document == world.document
+    assert not is_packed(document, data, {})  # so the document counts as edited, and is written again with its revision
     world.edited = True
     before = revision_of(world)
     world.settle()

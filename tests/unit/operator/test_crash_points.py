@@ -1,4 +1,4 @@
-"""Deaths of the operator right after a write: at least one for each row of docs/decisions/013."""
+"""Deaths of the operator right after a write: at least one for each row of docs/contributing/decisions/013."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ def resolved_as(reason: str) -> Callable[[Write], bool]:
     """Return a check for a status with this reason of `StreamsResolved`."""
 
     def is_it(write: Write) -> bool:
-        found = write.body.get("status", {}).get("conditions", [])
-        resolved = [each["reason"] for each in found if each["type"] == "StreamsResolved"]
+        conditions = write.body.get("status", {}).get("conditions", [])
+        resolved = [each["reason"] for each in conditions if each["type"] == "StreamsResolved"]
         return made("PUT", "kafkastreamsubscriptions")(write) and resolved == [reason]
 
     return is_it
@@ -119,8 +119,8 @@ def rolled_out(phase: str) -> Callable[[Write], bool]:
     """Return a check for a status with this phase of a roll-out."""
 
     def is_it(write: Write) -> bool:
-        found = write.body.get("status", {}).get("rollout") or {}
-        return made("PUT", "kafkastreamsubscriptions")(write) and found.get("phase") == phase
+        rollout = write.body.get("status", {}).get("rollout") or {}
+        return made("PUT", "kafkastreamsubscriptions")(write) and rollout.get("phase") == phase
 
     return is_it
 
@@ -161,11 +161,11 @@ LEASE = "12"
 
 def picture(server: Server) -> list[Mapping[str, Any]]:
     """Return all objects without resourceVersions, and without the annotation that only wakes the kubelet."""
-    found = copy.deepcopy(list(server.objects.values()))
-    for each in found:
+    objects = copy.deepcopy(list(server.objects.values()))
+    for each in objects:
         del each["metadata"]["resourceVersion"]
         each["metadata"].get("annotations", {}).pop(REFRESH_ANNOTATION, None)
-    return sorted(found, key=lambda each: each["metadata"]["uid"])
+    return sorted(objects, key=lambda each: each["metadata"]["uid"])
 
 
 @pytest.mark.parametrize(

@@ -71,9 +71,9 @@ class Story:
 
     def drains(self) -> bool:
         """Return whether east is in the document until the driver reports that it is drained, and not after that."""
-        found = states(self.server.document())
-        assert found is not None
-        if found.get("east/orders") != "Draining":
+        topic_states = states(self.server.document())
+        assert topic_states is not None
+        if topic_states.get("east/orders") != "Draining":
             return False
         for beat, topic in enumerate((LAGS, LAGS, DRAINED)):
             assert "east/orders" in (states(self.server.document()) or {})

@@ -28,7 +28,7 @@ from tests.support.places import ROOT
 from tests.unit.operator.recorded_states import silent
 from tests.unit.operator.test_crash_points import LEASE, POINTS
 
-GUIDE = (ROOT / "docs" / "operator.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / "docs" / "how-to" / "operator.md").read_text(encoding="utf-8")
 CODE = ROOT / "operator" / "kafkastream_operator"
 SNIPPETS = [yaml.safe_load(text) for text in re.findall(r"^```yaml\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)]
 WORD = re.compile(r"[A-Z][A-Za-z]+")
@@ -43,12 +43,12 @@ def words(tree: ast.AST) -> Iterator[str]:
 
 def calls(name: str, argument: int) -> set[str]:
     """Return the words that the code passes to a function or method as its n-th argument."""
-    found: set[str] = set()
+    passed_words: set[str] = set()
     for file in sorted(CODE.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and name in (getattr(node.func, "id", ""), getattr(node.func, "attr", "")):
-                found |= set(words(node.args[argument])) if len(node.args) > argument else set()
-    return found
+                passed_words |= set(words(node.args[argument])) if len(node.args) > argument else set()
+    return passed_words
 
 
 def reasons() -> set[str]:
@@ -84,9 +84,9 @@ def drain_reasons() -> set[str]:
 
 def of(kind: str) -> list[dict[str, Any]]:
     """Return the objects of a kind in the guide's examples."""
-    found = [each for each in SNIPPETS if each["kind"] == kind]
-    assert found
-    return found
+    examples = [each for each in SNIPPETS if each["kind"] == kind]
+    assert examples
+    return examples
 
 
 def test_the_reasons_are_found_in_the_code() -> None:
@@ -167,8 +167,8 @@ def test_each_application_of_the_guide_mounts_what_it_needs() -> None:
     for reader in subscriptions:
         name = reader["spec"]["applicationRef"]["name"]
         application = applications[name]
-        found = {**application, "metadata": {**application["metadata"], "uid": "u", "resourceVersion": "1"}}
-        read = kubeflow.application_of(found)
+        manifest = {**application, "metadata": {**application["metadata"], "uid": "u", "resourceVersion": "1"}}
+        read = kubeflow.application_of(manifest)
         assert read.mounts == {each["name"] for each in reader["spec"].get("secrets", [])}
         mount = {"name": config_map_name(name), "path": kubernetes_names.MOUNT_PATH}
         assert application["spec"]["driver"]["configMaps"][0] == mount
@@ -231,7 +231,7 @@ def test_argo_cds_health_scripts_use_existing_conditions() -> None:
 
 
 def test_every_write_of_the_operators_has_its_death() -> None:
-    page = (ROOT / "docs" / "decisions" / "013-operator-writes.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "contributing" / "decisions" / "013-operator-writes.md").read_text(encoding="utf-8")
     table = page.partition("| # | Write |")[2].partition("\n\n")[0]
     rows = re.findall(r"^\| (\d+'*) \|", table, re.MULTILINE)
     assert len(rows) == len(table.splitlines()) - 2
@@ -239,7 +239,7 @@ def test_every_write_of_the_operators_has_its_death() -> None:
 
 
 def test_the_pod_of_the_tools_has_the_mounts_of_the_example() -> None:
-    page = (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "tools.md").read_text(encoding="utf-8")
     (text,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     pod, driver = yaml.safe_load(text)["spec"], of("SparkApplication")[0]["spec"]["driver"]
     mounts = {each["mountPath"]: each["name"] for each in pod["containers"][0]["volumeMounts"]}
@@ -250,7 +250,7 @@ def test_the_pod_of_the_tools_has_the_mounts_of_the_example() -> None:
     assert volumes[mounts[data["mountPath"]]] in of("SparkApplication")[0]["spec"]["volumes"]
 
 
-@pytest.mark.parametrize("page", ["threat-model.md", "decisions/013-operator-writes.md"])
+@pytest.mark.parametrize("page", ["reference/threat-model.md", "contributing/decisions/013-operator-writes.md"])
 def test_every_test_that_is_named_exists(page: str) -> None:
     named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs" / page).read_text(encoding="utf-8")))
     there = {name for file in (ROOT / "tests").rglob("test_*.py") for name in _tests(file)}

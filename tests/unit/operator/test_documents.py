@@ -27,8 +27,8 @@ STREAMS = {"orders": {"clusters": {"east": {"bootstrapServers": "e:9092", "topic
 def large(clusters: int) -> dict[str, object]:
     """Return streams of this many clusters with 200 topics each."""
     topics = [f"topic-{number:05d}" for number in range(200)]
-    found = {f"c{n}": {"bootstrapServers": f"host-{n}.example:9092", "topics": topics} for n in range(clusters)}
-    return {"orders": {"clusters": found}}
+    cluster_specs = {f"c{n}": {"bootstrapServers": f"host-{n}.example:9092", "topics": topics} for n in range(clusters)}
+    return {"orders": {"clusters": cluster_specs}}
 
 
 @pytest.mark.parametrize(("clusters", "key"), [(1, DOCUMENT_KEY), (60, PACKED_DOCUMENT_KEY)])
@@ -53,8 +53,8 @@ def test_the_source_of_this_version_reads_what_is_rendered() -> None:
     world = running()
     world.stream("orders", cluster("west")).settle()
     assert world.document is not None
-    found = parse_document(world.document.text(), source="rendered")
-    states = {name: each.state for name, each in found.streams["orders"].clusters.items()}
+    document = parse_document(world.document.text(), source="rendered")
+    states = {name: each.state for name, each in document.streams["orders"].clusters.items()}
     assert states == {"east": "Draining", "west": "Active"}
 
 
@@ -385,7 +385,7 @@ def test_a_forged_report_makes_nothing_active(how: str, what: str) -> None:
         state for key, state in world.rendered().items() if key != "west/orders"
     }
     assert world.document is None or "login" not in str(
-        [each.get("secretFolder") for found in world.document.streams.values() for each in found["clusters"].values()]
+        [each.get("secretFolder") for stream in world.document.streams.values() for each in stream["clusters"].values()]
     )
 
 

@@ -312,7 +312,7 @@ def test_a_topic_of_two_streams_drains_in_both() -> None:
     world.stream("b", cluster("west", "other")).settle()
     assert world.condition("StreamsResolved")[0] == "True"
     assert world.document is not None
-    streams = {name: found["clusters"] for name, found in world.document.streams.items()}
+    streams = {name: stream["clusters"] for name, stream in world.document.streams.items()}
     assert streams["a"]["east"]["drainingTopics"] == ["orders"]
     assert (streams["b"]["east"]["state"], streams["b"]["east"]["topics"]) == ("Draining", ["orders"])
     assert world.rendered() == {"east/more": "Active", "east/orders": "Draining", "west/other": "Active"}

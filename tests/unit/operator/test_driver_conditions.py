@@ -205,9 +205,9 @@ def test_the_commands_fit_into_a_message_with_long_names() -> None:
     world.driver = replace(world.driver, name="p" * 253, namespace="n" * 63, account="a" * 253)
     world.status = world.status.model_copy(update={"conditions": ()})
     assert world.document is not None
-    found = reporting(world.view(), world.document)
-    assert len(found.message) < MESSAGE_CHARACTERS
-    assert len(commands(found.message)) == 3
+    condition = reporting(world.view(), world.document)
+    assert len(condition.message) < MESSAGE_CHARACTERS
+    assert len(commands(condition.message)) == 3
 
 
 SECRET = {"cluster": "east", "name": "login", "allowedServers": ["east:9092"]}
@@ -279,9 +279,9 @@ def seen(
         "annotations": annotations,
     }
     cache.put(PODS, {"metadata": pod, "spec": spec, "status": {"phase": phase}})
-    found = observe_subscription(cache, "ns", "app", START, DEFAULT_TIMING)
-    assert found is not None
-    return found.view
+    observed = observe_subscription(cache, "ns", "app", START, DEFAULT_TIMING)
+    assert observed is not None
+    return observed.view
 
 
 def pod(*volumes: Mapping[str, Any], mounts: list[dict[str, Any]], container: str = DRIVER) -> dict[str, Any]:

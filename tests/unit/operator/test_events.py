@@ -24,9 +24,9 @@ from tests.unit.operator.world import World, cluster, restarted, running
 
 def reasons(world: World) -> list[str]:
     """Return the reasons of the Events since the last call."""
-    found = [reason for reason, _ in world.events]
+    event_reasons = [reason for reason, _ in world.events]
     world.events.clear()
-    return found
+    return event_reasons
 
 
 def test_each_mistake_in_a_stream_is_one_event() -> None:
@@ -153,10 +153,10 @@ def test_a_subscription_of_a_newer_crd_is_invalid(server: Server, operator: Oper
     for _ in range(3):
         operator.reconcile(SUBSCRIPTIONS, "app")
     assert events(server) == [("KafkaStreamSubscription", "app", "Warning", "InvalidSubscription")]
-    found = server.find(SUBSCRIPTIONS)
-    assert found is not None
-    assert found["status"]["rendered"] == kept["rendered"]
-    found_by_type = {each["type"]: each for each in found["status"]["conditions"]}
+    subscription = server.find(SUBSCRIPTIONS)
+    assert subscription is not None
+    assert subscription["status"]["rendered"] == kept["rendered"]
+    found_by_type = {each["type"]: each for each in subscription["status"]["conditions"]}
     assert (found_by_type["Ready"]["status"], found_by_type["Ready"]["reason"]) == ("False", "InvalidSubscription")
     assert "spec.updateStrategy: must be 'Restart', 'Reload' or 'Auto'" in found_by_type["Ready"]["message"]
     assert "hunter2" not in str(found_by_type)
@@ -221,15 +221,15 @@ def test_a_refused_status_is_a_condition_and_one_event(
     assert events(server)[count:] == [("KafkaStreamSubscription", "app", "Warning", "StatusRefused")]
     made = [(each.method, each.plural) for each in server.writes[len(before) :] if each.plural != "events"]
     assert made == [("PUT", "configmaps"), ("PUT", "kafkastreamsubscriptions")]
-    found = server.find(SUBSCRIPTIONS)
-    assert found is not None
-    by_type = {each["type"]: (each["status"], each["reason"]) for each in found["status"]["conditions"]}
+    subscription = server.find(SUBSCRIPTIONS)
+    assert subscription is not None
+    by_type = {each["type"]: (each["status"], each["reason"]) for each in subscription["status"]["conditions"]}
     assert by_type["Ready"] == ("False", "StatusRefused")
     server.refuses = lambda write: 0
     rest(server)
-    found = server.find(SUBSCRIPTIONS)
-    assert found is not None
-    by_type = {each["type"]: (each["status"], each["reason"]) for each in found["status"]["conditions"]}
+    subscription = server.find(SUBSCRIPTIONS)
+    assert subscription is not None
+    by_type = {each["type"]: (each["status"], each["reason"]) for each in subscription["status"]["conditions"]}
     assert by_type["StreamsResolved"] == ("True", "Resolved")
 
 
@@ -242,23 +242,23 @@ def test_a_refused_document_is_a_condition_and_one_event(server: Server, operato
         with pytest.raises(ApiError):  # the queue retries it with a growing back-off
             operator.reconcile(SUBSCRIPTIONS, "app")
     assert events(server) == [("KafkaStreamSubscription", "app", "Warning", "DocumentRefused")]
-    found = server.find(SUBSCRIPTIONS)
-    assert found is not None
-    found_by_type = {each["type"]: each for each in found["status"]["conditions"]}
+    subscription = server.find(SUBSCRIPTIONS)
+    assert subscription is not None
+    found_by_type = {each["type"]: each for each in subscription["status"]["conditions"]}
     assert [found_by_type[kind]["status"] for kind in ("StreamsResolved", "Ready", "Stalled")] == [
         "False",
         "False",
         "True",
     ]
     assert "exceeded quota: count/configmaps" in found_by_type["Ready"]["message"]
-    assert "rendered" not in found["status"]
+    assert "rendered" not in subscription["status"]
     server.refuses = lambda write: 0
     operator.reconcile(SUBSCRIPTIONS, "app")
-    found = server.find(SUBSCRIPTIONS)
-    assert found is not None
-    found_by_type = {each["type"]: each for each in found["status"]["conditions"]}
+    subscription = server.find(SUBSCRIPTIONS)
+    assert subscription is not None
+    found_by_type = {each["type"]: each for each in subscription["status"]["conditions"]}
     assert (found_by_type["StreamsResolved"]["status"], found_by_type["Stalled"]["status"]) == ("True", "False")
-    assert found["status"]["rendered"]["counter"] == 1
+    assert subscription["status"]["rendered"]["counter"] == 1
 
 
 def refused_status(world: World) -> SubscriptionStatus:
@@ -273,8 +273,8 @@ def refused_document(world: World) -> SubscriptionStatus:
 
 def unreadable_spec(world: World) -> SubscriptionStatus:
     """Return the status of a subscription whose newer spec cannot be read."""
-    found = (condition("StreamsResolved", False, "InvalidSubscription", "unknown field"),)
-    return with_conditions(world.status, found, generation=world.generation, now=stamp(world.now))
+    conditions = (condition("StreamsResolved", False, "InvalidSubscription", "unknown field"),)
+    return with_conditions(world.status, conditions, generation=world.generation, now=stamp(world.now))
 
 
 @pytest.mark.parametrize("after", [refused_status, refused_document, unreadable_spec])
@@ -282,7 +282,7 @@ def test_a_condition_that_is_behind_keeps_its_generation(after: Callable[[World]
     """A wait for such a condition ends only when it is about the newest spec."""
     world = running().changes(updateStrategy="Restart")
     behind = {"RolledOut", "Mounted", "Reporting", "Drained", "ApplicationFound", "Finished", "ClusterNeverReached"}
-    found = after(world)
-    assert found.observed_generation == 2
-    generations = {each.type: each.observed_generation for each in found.conditions}
+    status = after(world)
+    assert status.observed_generation == 2
+    generations = {each.type: each.observed_generation for each in status.conditions}
     assert generations == dict.fromkeys(behind, 1) | dict.fromkeys(("StreamsResolved", *SUMMARY), 2)

@@ -86,10 +86,10 @@ def test_the_useful_line_is_quoted(text: str, cause: str) -> None:
     ],
 )
 def test_no_secret_of_another_text_is_quoted(text: str) -> None:
-    found = running().application_is("Failed", failure=text).settle()
-    message = found.message("ApplicationFound")
+    world = running().application_is("Failed", failure=text).settle()
+    message = world.message("ApplicationFound")
     assert failure_in(text).cause in message
-    assert SECRET not in message + str(found.status)
+    assert SECRET not in message + str(world.status)
 
 
 def test_a_cause_is_one_short_line() -> None:
@@ -144,7 +144,7 @@ def test_an_exit_code_of_ours_is_put_into_words() -> None:
 
 
 def test_the_words_for_exit_codes_are_those_of_the_guide() -> None:
-    text = (ROOT / "docs" / "application.md").read_text(encoding="utf-8").partition("\n## Exit codes\n")[2]
+    text = (ROOT / "docs" / "how-to" / "application.md").read_text(encoding="utf-8").partition("\n## Exit codes\n")[2]
     listed = {int(code): words for code, words in re.findall(r"^\| (\d+) \| (.*?) \|", text, re.MULTILINE)}
     ends_well = {ExitCode.DONE, ExitCode.INTERRUPTED, ExitCode.PIPE_CLOSED}
     words = {code: meaning.words for code, meaning in MEANINGS.items()}
@@ -153,18 +153,18 @@ def test_the_words_for_exit_codes_are_those_of_the_guide() -> None:
 
 def test_only_a_failed_kubeflow_application_has_a_cause() -> None:
     for state, failure in (("FAILED", failure_in(CRASHED)), ("RUNNING", Failure()), ("PENDING_RERUN", Failure())):
-        found = test_kubeflow.application(state)
-        found["status"]["applicationState"]["errorMessage"] = CRASHED
-        assert kubeflow.application_of(found).failure == failure
+        manifest = test_kubeflow.application(state)
+        manifest["status"]["applicationState"]["errorMessage"] = CRASHED
+        assert kubeflow.application_of(manifest).failure == failure
     assert kubeflow.application_of(test_kubeflow.application("FAILED")).failure == Failure()
 
 
 def failed_apache(current: str, **more: Any) -> dict[str, Any]:
     """Return Apache's application whose last state before `current` is a failure with these fields."""
-    found = test_apache.application(current, history=("Submitted", "Failed", current))
-    found["status"]["stateTransitionHistory"]["1"] |= more
-    found["spec"] = {"applicationTolerations": {"restartConfig": test_apache.ALWAYS}}
-    return found
+    manifest = test_apache.application(current, history=("Submitted", "Failed", current))
+    manifest["status"]["stateTransitionHistory"]["1"] |= more
+    manifest["spec"] = {"applicationTolerations": {"restartConfig": test_apache.ALWAYS}}
+    return manifest
 
 
 @pytest.mark.parametrize("current", ["ScheduledToRestart", "ResourceReleased"])
@@ -182,15 +182,15 @@ def test_apaches_cause_is_that_of_the_last_attempt(current: str) -> None:
         ({**ended, "message": None}, "container main failed with ExitCode: 2"),
     ):
         pod = {"containerStatuses": [sidecar, {"name": "main", "state": {"terminated": end}}]}
-        found = apache.application_of(failed_apache(current, message=message, lastObservedDriverStatus=pod)).failure
-        assert found.code == 2 and found.cause.startswith(cause)
-        assert "exit code 2 of the bundled application: `app.yaml`" in found.cause
+        failure = apache.application_of(failed_apache(current, message=message, lastObservedDriverStatus=pod)).failure
+        assert failure.code == 2 and failure.cause.startswith(cause)
+        assert "exit code 2 of the bundled application: `app.yaml`" in failure.cause
 
 
 def test_a_running_apache_application_has_no_cause() -> None:
-    found = failed_apache("RunningHealthy", message="Driver has failed.")
-    found["status"]["currentState"]["message"] = "Application is running healthy."
-    assert apache.application_of(found).failure == Failure()
+    manifest = failed_apache("RunningHealthy", message="Driver has failed.")
+    manifest["status"]["currentState"]["message"] = "Application is running healthy."
+    assert apache.application_of(manifest).failure == Failure()
 
 
 def test_the_condition_quotes_the_cause() -> None:
@@ -216,8 +216,8 @@ def test_a_cause_that_differs_in_trifles_is_not_written_again() -> None:
         server._status(KUBEFLOW_APPLICATIONS, state)
         before = len(server.writes)
         for _ in range(3):
-            for ref, found in server.objects.items():
-                cache.put(ref.resource, found)
+            for ref, content in server.objects.items():
+                cache.put(ref.resource, content)
             reconcile(Ref(SUBSCRIPTIONS, NAMESPACE, "app"))
         return len(server.writes) - before
 

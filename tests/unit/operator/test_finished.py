@@ -31,9 +31,9 @@ def without_pod(world: World) -> World:
 
 def events(world: World) -> list[str]:
     """Return the reasons of the Events since the last call."""
-    found = [reason for reason, _ in world.events]
+    event_reasons = [reason for reason, _ in world.events]
     world.events.clear()
-    return found
+    return event_reasons
 
 
 def test_a_finished_application_says_so_and_is_ready() -> None:
@@ -279,9 +279,9 @@ def test_only_the_ended_pod_of_the_last_run_counts(
     cache.put(SUBSCRIPTIONS, {"metadata": {**meta, "name": "app", "uid": "s"}, "spec": asked})
     cache.put(KUBEFLOW_APPLICATIONS, app)
     cache.put(PODS, {"metadata": pod, "spec": {}, "status": status})
-    found = observe_subscription(cache, meta["namespace"], "app", START, DEFAULT_TIMING)
-    assert found is not None and found.view.driver is not None
-    assert found.view.driver.finished_at == ("2026-11-01T04:05:06Z" if shown else "")
+    observed = observe_subscription(cache, meta["namespace"], "app", START, DEFAULT_TIMING)
+    assert observed is not None and observed.view.driver is not None
+    assert observed.view.driver.finished_at == ("2026-11-01T04:05:06Z" if shown else "")
 
 
 def test_a_finished_application_that_is_deleted_drains_nothing() -> None:
@@ -323,8 +323,8 @@ def test_open_splits_are_named_with_the_warning() -> None:
 
 
 def test_both_kinds_show_whether_they_run_again() -> None:
-    found = {each: test_kubeflow.application(restartPolicy={"type": each}) for each in ("Always", "OnFailure", "Never")}
-    shown = {each: bool(kubeflow.application_of(application).runs_again) for each, application in found.items()}
+    apps = {each: test_kubeflow.application(restartPolicy={"type": each}) for each in ("Always", "OnFailure", "Never")}
+    shown = {each: bool(kubeflow.application_of(application).runs_again) for each, application in apps.items()}
     assert shown == {"Always": True, "OnFailure": False, "Never": False}
     for policy in ("Always", "OnFailure"):
         tolerations = {"restartConfig": {"restartPolicy": policy}}

@@ -47,14 +47,14 @@ def test_the_tree_has_streams_clusters_and_jobs() -> None:
     ],
 )
 def test_a_bar_fills_while_a_topic_drains(seen: TopicReport, bar: str) -> None:
-    found = lines(changed(), east__orders=seen)
-    assert found[:4] == [
+    rows = lines(changed(), east__orders=seen)
+    assert rows[:4] == [
         "jobs/orders  Valid  in force in 1 of 1  not safe to decommission",
         "├─ west  Active",
         "│  └─ app  Running  revision 2  Confirmed",
         "└─ east  Draining",
     ]
-    assert found[4].startswith(f"   └─ app  orders  {bar}  ")
+    assert rows[4].startswith(f"   └─ app  orders  {bar}  ")
 
 
 @pytest.mark.parametrize("forged", [{"pod": "another"}, {"phase": "Failed"}])

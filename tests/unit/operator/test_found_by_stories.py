@@ -13,8 +13,8 @@ from tests.unit.operator.world import DiedError, World, cluster, running, safe_t
 
 def stream_status_of(world: World, before: KafkaStreamStatus, generation: int) -> tuple[KafkaStreamStatus, str]:
     """Return the status of stream `orders`, and whether it is safe to decommission."""
-    found = world.stream_status("orders", [world.reader()], before, generation)
-    return found, safe_to_decommission(found)[0]
+    status = world.stream_status("orders", [world.reader()], before, generation)
+    return status, safe_to_decommission(status)[0]
 
 
 def test_an_immediate_removal_is_not_safe_before_its_revision() -> None:

@@ -30,7 +30,7 @@ from tests.unit.operator.world import World, running
 PAIRS = {"Healthy": "Current", "Progressing": "InProgress", "Degraded": "Failed", "Suspended": "InProgress"}
 """{Argo CD's health: the status of kstatus that means the same}."""
 BASE = EXAMPLE / "repository" / "base"
-PAGE = (ROOT / "docs" / "gitops.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "gitops.md").read_text(encoding="utf-8")
 SUBJECTS = [re.findall(r"^Subject: (.+)$", each.read_text(), re.MULTILINE)[0] for each in PATCHES]
 
 
@@ -45,22 +45,22 @@ EVERY_STATE = [("KafkaStream", each) for each in STREAMS] + [
 ]
 
 
-def condition(found: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    return next(dict(each) for each in found["status"]["conditions"] if each["type"] == kind)
+def condition(manifest: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    return next(dict(each) for each in manifest["status"]["conditions"] if each["type"] == kind)
 
 
 @pytest.mark.parametrize(("kind", "state"), EVERY_STATE)
 def test_argo_cd_judges_each_state_as_it_should(kind: str, state: str) -> None:
     table: Mapping[str, tuple[object, str]] = STREAMS if kind == "KafkaStream" else SUBSCRIPTIONS
-    found = recorded(kind, state)
-    assert health(found).status == table[state][1]
-    assert re.match(r"[A-Z]\w+(: .+)?$", health(found).message)
+    manifest = recorded(kind, state)
+    assert health(manifest).status == table[state][1]
+    assert re.match(r"[A-Z]\w+(: .+)?$", health(manifest).message)
 
 
 @pytest.mark.parametrize(("kind", "state"), EVERY_STATE)
 def test_flux_judges_each_state_as_argo_cd_does(kind: str, state: str) -> None:
-    found = recorded(kind, state)
-    assert kstatus(found) == PAIRS[health(found).status]
+    manifest = recorded(kind, state)
+    assert kstatus(manifest) == PAIRS[health(manifest).status]
 
 
 @pytest.mark.parametrize("kind", ["KafkaStream", "KafkaStreamSubscription"])
@@ -75,17 +75,17 @@ def test_a_spec_nobody_has_looked_at_is_in_progress(kind: str, status: dict[str,
 
 
 def test_argo_cd_shows_what_a_stream_still_drains() -> None:
-    found = health(recorded("KafkaStream", "a drain"))
-    assert found.status == "Healthy"
-    assert "east/orders" in found.message
+    verdict = health(recorded("KafkaStream", "a drain"))
+    assert verdict.status == "Healthy"
+    assert "east/orders" in verdict.message
 
 
 def test_argo_cd_shows_the_reason_of_a_degraded_one() -> None:
     for kind, state in EVERY_STATE:
-        found = recorded(kind, state)
-        if health(found).status == "Degraded":
-            stalled = condition(found, "Stalled")
-            assert health(found).message == f"{stalled['reason']}: {stalled['message']}"
+        manifest = recorded(kind, state)
+        if health(manifest).status == "Degraded":
+            stalled = condition(manifest, "Stalled")
+            assert health(manifest).message == f"{stalled['reason']}: {stalled['message']}"
 
 
 def written(file: Path) -> Iterator[tuple[str, str]]:
@@ -98,8 +98,8 @@ def written(file: Path) -> Iterator[tuple[str, str]]:
 
 def reported(kind: str) -> set[tuple[str, str]]:
     """Return type and reason of each condition in a recorded state."""
-    found = [recorded(*each) for each in EVERY_STATE if each[0] == kind]
-    return {(each["type"], each["reason"]) for one in found for each in one["status"]["conditions"]}
+    manifests = [recorded(*each) for each in EVERY_STATE if each[0] == kind]
+    return {(each["type"], each["reason"]) for one in manifests for each in one["status"]["conditions"]}
 
 
 def test_every_reason_of_a_stream_is_in_a_recorded_state() -> None:
@@ -126,14 +126,14 @@ def test_nothing_that_moves_is_stalled() -> None:
 
 def judged(world: World) -> set[str]:
     """Return the healths of the subscription and of the stream after each look of the operator, until it rests."""
-    found = set[str]()
+    healths = set[str]()
     for _ in range(20):
         writes = len(world.writes)
         world.look()
         assert [world.condition(each)[0] for each in ("Stalled", "Reconciling")] != ["True", "True"]
-        found |= {health(states.subscription(world)).status, health(states.stream(world)).status}
+        healths |= {health(states.subscription(world)).status, health(states.stream(world)).status}
         if len(world.writes) == writes:
-            return found
+            return healths
     raise AssertionError("the operator never comes to rest")
 
 
@@ -144,18 +144,18 @@ def test_a_migration_is_never_degraded(strategy: str, secret: bool) -> None:
     world = running(updateStrategy=strategy)
     world.timing = Timing()
     west = states.SAFE_WEST if secret else states.WEST
-    found = set[str]()
+    healths = set[str]()
     for clusters in ((states.EAST, west), (west,)):
         world.later(hours=1).changes(secrets=[states.SECRET] if secret else [])
         patches = world.patches
         world.stream("orders", *clusters)
-        found |= judged(world) | judged(world.later(seconds=3))  # a restart gathers changes first
+        healths |= judged(world) | judged(world.later(seconds=3))  # a restart gathers changes first
         if world.patches > patches:
             world.application_is("Starting").driver = None
-            found |= judged(world) | judged(world.driver_starts(reports=False))
-        found |= judged(world.driver_reports())
-    found |= judged(world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=400)))
-    assert found == {"Healthy", "Progressing"}
+            healths |= judged(world) | judged(world.driver_starts(reports=False))
+        healths |= judged(world.driver_reports())
+    healths |= judged(world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=400)))
+    assert healths == {"Healthy", "Progressing"}
     assert world.rendered() == {"west/orders": "Active"}
 
 

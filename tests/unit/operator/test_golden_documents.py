@@ -61,10 +61,10 @@ def test_an_upgrade_writes_no_document(name: str) -> None:
     world, saved = STORIES[name](), {DOCUMENT_KEY: (GOLDEN / f"{name}.json").read_text(encoding="utf-8")}
     assert world.document is not None
     assert pack(world.document) == (saved, {})
-    found = read_document(saved, {})
-    assert found is not None
-    assert is_packed(found, saved, {})
-    world.document, world.writes = found, []
+    document = read_document(saved, {})
+    assert document is not None
+    assert is_packed(document, saved, {})
+    world.document, world.writes = document, []
     world.settle()
     assert world.writes == []
 

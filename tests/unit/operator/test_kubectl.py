@@ -82,13 +82,13 @@ def test_a_cluster_is_released_in_one_stream_only(
         "released": ["north/old"],
     }
     meta = {"name": "app", "resourceVersion": "7", "annotations": {"kafkastream.dev/release": "north/old,north/new"}}
-    found = {"metadata": meta, "spec": {}, "status": status}
+    subscription = {"metadata": meta, "spec": {}, "status": status}
     calls = list[list[str]]()
 
     def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
         calls.append(command)
         who = {"kind": "SelfSubjectReview", "status": {"userInfo": {"username": "bob"}}}
-        answer = who if "whoami" in command else {"kind": "List", "items": [found]}
+        answer = who if "whoami" in command else {"kind": "List", "items": [subscription]}
         return subprocess.CompletedProcess(command, 0, json.dumps(answer), "")
 
     monkeypatch.setattr(kubectl.subprocess, "run", run)

@@ -57,13 +57,13 @@ def test_the_state_of_an_application(state: str, life: str) -> None:
     ],
 )
 def test_a_failure_that_is_tried_again_is_no_end(policy: dict[str, Any], life: str) -> None:
-    found = application("FAILING", restartPolicy=policy)
-    found["status"]["executionAttempts"] = 2
-    assert application_of(found).life == life
+    manifest = application("FAILING", restartPolicy=policy)
+    manifest["status"]["executionAttempts"] = 2
+    assert application_of(manifest).life == life
     of_submission = {key.replace("onFailure", "onSubmissionFailure"): value for key, value in policy.items()}
-    found = application("SUBMISSION_FAILED", restartPolicy=of_submission)
-    found["status"] |= {"executionAttempts": 9, "submissionAttempts": 2}
-    assert application_of(found).life == life
+    manifest = application("SUBMISSION_FAILED", restartPolicy=of_submission)
+    manifest["status"] |= {"executionAttempts": 9, "submissionAttempts": 2}
+    assert application_of(manifest).life == life
 
 
 def test_an_application_with_suspend_set_is_suspended() -> None:
@@ -85,8 +85,8 @@ def test_a_patch_has_map_keys_only_and_a_precondition() -> None:
 
 def test_a_patch_is_read_back() -> None:
     body = patch_body(application(), Patch("l/4", frozenset({"login"}), 2, "7"))
-    found = application_of({**application(), "spec": body["spec"]})
-    assert (found.token, found.attempt, found.mounts) == ("l/4", 2, {"login"})
+    patched = application_of({**application(), "spec": body["spec"]})
+    assert (patched.token, patched.attempt, patched.mounts) == ("l/4", 2, {"login"})
 
 
 def test_a_users_secret_counts_if_driver_and_executors_mount_it() -> None:

@@ -27,9 +27,9 @@ IDENTITY = "exit code 4: IdentityError: cluster east: its servers belong to anot
 
 def failed(world: World) -> list[str]:
     """Return the notes of the Events about failures since the last call."""
-    found = [note for reason, note in world.events if reason == "ApplicationFailed"]
+    notes = [note for reason, note in world.events if reason == "ApplicationFailed"]
     world.events.clear()
-    return found
+    return notes
 
 
 def crash(world: World, cause: str = IDENTITY) -> World:
@@ -191,8 +191,8 @@ APPLICATION = kubeflow.application_of(test_kubeflow.application())
 def observed(status: dict[str, Any], **metadata: Any) -> FailedDriver | None:
     """Return the failed driver of the application `app` after a pod with this status was seen."""
     drivers = FailedDrivers()
-    found = {"metadata": {**OWNED, "labels": LABELS, **metadata}, "status": status}
-    drivers.observe(Ref(PODS, "ns", "app-driver"), found)
+    pod = {"metadata": {**OWNED, "labels": LABELS, **metadata}, "status": status}
+    drivers.observe(Ref(PODS, "ns", "app-driver"), pod)
     return drivers.of("ns", "app", KINDS[KUBEFLOW], APPLICATION)
 
 
@@ -232,8 +232,8 @@ def test_an_attempt_that_failed_is_apaches_submission() -> None:
         ("ScheduledToRestart", ("Submitted", "Failed", "ScheduledToRestart"), "u/attempt-1"),
         ("RunningHealthy", (), ""),
     ):
-        found = test_apache.application(state, history=history, applicationTolerations=tolerations)
-        assert apache.application_of(found).failed_submission == submission
+        manifest = test_apache.application(state, history=history, applicationTolerations=tolerations)
+        assert apache.application_of(manifest).failed_submission == submission
 
 
 def test_a_failure_of_an_application_that_was_made_again_counts() -> None:
@@ -241,9 +241,9 @@ def test_a_failure_of_an_application_that_was_made_again_counts() -> None:
     world = running()
     world.driver = None
     for count, uid in enumerate(("first", "second", "third"), 1):
-        found = test_apache.application("Failed", history=("Submitted", "Failed"))
-        found["metadata"]["uid"] = uid
-        world.application = apache.application_of(found)
+        manifest = test_apache.application("Failed", history=("Submitted", "Failed"))
+        manifest["metadata"]["uid"] = uid
+        world.application = apache.application_of(manifest)
         world.later(minutes=1).settle()
         assert world.status.failure is not None
         assert world.status.failure.count == count
@@ -268,10 +268,10 @@ def test_a_pod_gone_before_the_reconciliation_is_not_lost() -> None:
     server._status(KUBEFLOW_APPLICATIONS, {"applicationState": {"state": "PENDING_RERUN"}})
     server.now += timedelta(seconds=1)
     operator.works()
-    found = server.find(SUBSCRIPTIONS)
-    assert found is not None
-    ready = next(each for each in found["status"]["conditions"] if each["type"] == "Ready")
+    subscription = server.find(SUBSCRIPTIONS)
+    assert subscription is not None
+    ready = next(each for each in subscription["status"]["conditions"] if each["type"] == "Ready")
     assert ready["reason"] == "AwaitsReport" and "exit code 6: SinkError: password=***" in ready["message"]
     (event,) = [each for each in server.events if each["reason"] == "ApplicationFailed"]
     assert (event["type"], "SinkError" in event["note"]) == ("Warning", True)
-    assert "hunter2" not in str(server.writes) + str(found)
+    assert "hunter2" not in str(server.writes) + str(subscription)

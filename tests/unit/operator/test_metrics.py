@@ -30,7 +30,7 @@ from tests.unit.operator.server import DOCUMENT, NAMESPACE, TIMING, Server
 from tests.unit.operator.world import cluster
 
 TOPIC = {"cluster": "east", "topic": "orders", "stream": "orders", "revision": 1}
-PAGE = (ROOT / "docs" / "operator-metrics.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "operator-metrics.md").read_text(encoding="utf-8")
 
 
 def parsed(text: str) -> Samples:
@@ -123,15 +123,15 @@ def test_every_sample_has_the_labels_that_are_described(world: Scraped) -> None:
     world.operator.health.enter("serving")
     world.server.put(CONFIG_MAPS, "gone-kafkastreams", {}, labels={ROLE_LABEL: RENDERED_ROLE})
     world.sees()
-    found = world.scrape()
-    shown = {re.sub("_(bucket|sum|count)$", "", name): {key for key, _ in labels} - {"le"} for name, labels in found}
+    scraped = world.scrape()
+    shown = {re.sub("_(bucket|sum|count)$", "", name): {key for key, _ in labels} - {"le"} for name, labels in scraped}
     assert shown == {name: set(each.labels) for name, each in METRICS.items()}
 
 
 def test_a_fleet_at_rest_has_few_series_per_object(world: Scraped) -> None:
-    """Ten thousand streams are scraped at a time: docs/operator-metrics.md states these figures."""
-    found = [name.partition("_")[0] for name, labels in world.scrape() if ("namespace", NAMESPACE) in labels]
-    assert (found.count("stream"), found.count("subscription")) == (4, 38)
+    """Ten thousand streams are scraped at a time: docs/reference/operator-metrics.md states these figures."""
+    kinds = [name.partition("_")[0] for name, labels in world.scrape() if ("namespace", NAMESPACE) in labels]
+    assert (kinds.count("stream"), kinds.count("subscription")) == (4, 38)
 
 
 def test_at_rest_a_stream_and_its_subscription_are_in_force(world: Scraped) -> None:
@@ -193,8 +193,8 @@ def test_without_a_report_the_lag_is_at_least_one(world: Scraped) -> None:
 
 def buckets(world: Scraped, name: str) -> dict[str, float]:
     """Return the cumulative counts of a histogram by its bounds."""
-    found = world.scrape().items()
-    return {dict(labels)["le"]: value for (sample, labels), value in found if sample == f"{name}_bucket"}
+    scraped = world.scrape().items()
+    return {dict(labels)["le"]: value for (sample, labels), value in scraped if sample == f"{name}_bucket"}
 
 
 def test_a_change_is_measured_until_its_document_is_written(world: Scraped) -> None:
@@ -440,11 +440,11 @@ def drain_since(world: Scraped, since: str) -> None:
     """Write a status with this begin of a drain, and a stream's condition of that time."""
     for resource, name in ((SUBSCRIPTIONS, "app"), (STREAMS, "orders")):
         ref = Ref(resource, NAMESPACE, name)
-        found = world.server.objects[ref]
-        status = {**found["status"], "draining": [{**TOPIC, "since": since}]} if name == "app" else found["status"]
+        stored = world.server.objects[ref]
+        status = {**stored["status"], "draining": [{**TOPIC, "since": since}]} if name == "app" else stored["status"]
         safe = {"type": "SafeToDecommission", "status": "False", "reason": "Draining", "lastTransitionTime": since}
         status = status if name == "app" else {**status, "conditions": [safe]}
-        world.server._store(ref, {**found, "status": status})
+        world.server._store(ref, {**stored, "status": status})
     world.sees()
 
 
@@ -504,8 +504,8 @@ def test_a_failing_object_is_named_while_it_fails(world: Scraped) -> None:
     failing = Ref(SUBSCRIPTIONS, NAMESPACE, "app")
     world.operator.queue._failures.update({failing: 3, Ref(SUBSCRIPTIONS, NAMESPACE, "gone"): 1})
     labels = {"resource": SUBSCRIPTIONS.full_name, "namespace": NAMESPACE}
-    found = {key: value for key, value in world.scrape().items() if key[0] == "reconcile_failures"}
-    assert found == {("reconcile_failures", frozenset((labels | {"name": "app"}).items())): 3}
+    failures = {key: value for key, value in world.scrape().items() if key[0] == "reconcile_failures"}
+    assert failures == {("reconcile_failures", frozenset((labels | {"name": "app"}).items())): 3}
 
 
 def test_a_namespace_that_was_never_served_is_a_failure(world: Scraped) -> None:
@@ -581,9 +581,9 @@ def test_labels_with_quotes_stay_one_value() -> None:
 
 @pytest.mark.parametrize(("seconds", "bound"), [(0.0, "0.05"), (0.05, "0.05"), (0.051, "0.1"), (61.0, "+Inf")])
 def test_an_observation_falls_into_its_bucket(seconds: float, bound: str) -> None:
-    found, made = Histogram.of("subscription_apply_to_rendered_seconds"), MetricFamilies()
-    found.observe(seconds)
-    made.add_histogram("subscription_apply_to_rendered_seconds", ("team", "app"), found)
+    histogram, made = Histogram.of("subscription_apply_to_rendered_seconds"), MetricFamilies()
+    histogram.observe(seconds)
+    made.add_histogram("subscription_apply_to_rendered_seconds", ("team", "app"), histogram)
     lines = [dict(labels)["le"] for (name, labels), value in parsed(made.text()).items() if "bucket" in name and value]
     assert lines[0] == bound
 

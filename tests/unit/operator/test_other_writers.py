@@ -37,10 +37,10 @@ def test_a_second_writer_of_a_subscription_is_fought_slowly() -> None:
     operator = Operator(server)
     before = len(server.writes)
     for _ in range(50):  # within one second: a GitOps tool or another controller applies its own manifest
-        found = server.find(SUBSCRIPTIONS)
-        assert found is not None
+        stored = server.find(SUBSCRIPTIONS)
+        assert stored is not None
         server.put(
-            SUBSCRIPTIONS, "app", {**found["spec"], "updateStrategy": "Reload"}, labels=found["metadata"]["labels"]
+            SUBSCRIPTIONS, "app", {**stored["spec"], "updateStrategy": "Reload"}, labels=stored["metadata"]["labels"]
         )
         operator.works()
     applied = [each for each in server.writes[before:] if (each.method, each.plural) == ("PATCH", SUBSCRIPTIONS.plural)]
@@ -125,9 +125,9 @@ def events_since(server: Server, count: int) -> list[Mapping[str, Any]]:
 
 def ready(server: Server) -> tuple[str, str]:
     """Return status and reason of the subscription's `Ready`."""
-    found = server.find(SUBSCRIPTIONS)
-    assert found is not None
-    return next((each["status"], each["reason"]) for each in found["status"]["conditions"] if each["type"] == "Ready")
+    stored = server.find(SUBSCRIPTIONS)
+    assert stored is not None
+    return next((each["status"], each["reason"]) for each in stored["status"]["conditions"] if each["type"] == "Ready")
 
 
 def test_an_event_between_a_write_and_its_note_counts() -> None:
@@ -143,10 +143,10 @@ def test_an_event_between_a_write_and_its_note_counts() -> None:
         await handle({"type": "ADDED", "object": config_map(1, **LABEL)})
         look, between = operator.cache.on_change, threading.Event()
 
-        def pause_between(ref: Ref, found: Any) -> None:
+        def pause_between(ref: Ref, observed: Any) -> None:
             between.set()
             time.sleep(0.2)  # the worker's thread has to wait
-            look(ref, found)
+            look(ref, observed)
 
         operator.cache.on_change = pause_between
         worker = asyncio.create_task(asyncio.to_thread(operator.cache.put, CONFIG_MAPS, config_map(2, **LABEL)))
@@ -190,6 +190,6 @@ def test_an_object_wrongly_reported_missing_is_listed_again(after_s: float) -> N
 
 def safe(server: Server) -> str:
     """Return the status of the stream's `SafeToDecommission`."""
-    found = server.find(STREAMS, "orders")
-    assert found is not None
-    return next(each["status"] for each in found["status"]["conditions"] if each["type"] == "SafeToDecommission")
+    stream = server.find(STREAMS, "orders")
+    assert stream is not None
+    return next(each["status"] for each in stream["status"]["conditions"] if each["type"] == "SafeToDecommission")

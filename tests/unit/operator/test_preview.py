@@ -74,21 +74,21 @@ def test_a_plan_says_what_a_change_does(what: str) -> None:
     ids=["a mistake", "a Secret without a binding", "a stream that is missing"],
 )
 def test_a_plan_says_what_stops_a_change(apply: Callable[[World], object], kind: str, text: str) -> None:
-    found = planned(running(), apply)
-    assert getattr(found, kind).startswith(text)
+    plan = planned(running(), apply)
+    assert getattr(plan, kind).startswith(text)
 
 
 def test_a_plan_in_a_pause_is_held() -> None:
     world = running(pause={"reason": "freeze"})
-    found = planned(world, lambda world: world.stream("orders", cluster("east"), cluster("west")))
-    assert found.reach == "Nothing" and "paused: freeze" in found.held
+    plan = planned(world, lambda world: world.stream("orders", cluster("east"), cluster("west")))
+    assert plan.reach == "Nothing" and "paused: freeze" in plan.held
     assert planned(world, lambda world: world.stream("orders", cluster("east"), cluster("west"))).is_empty
 
 
 def test_a_strategy_that_forbids_a_restart_holds_it() -> None:
     world = running(updateStrategy="Reload", secrets=[SECRET])
-    found = planned(world, lambda world: world.stream("orders", cluster("east"), SAFE_WEST))
-    assert found.reach == "Nothing" and found.held.startswith("RestartRequired: ")
+    plan = planned(world, lambda world: world.stream("orders", cluster("east"), SAFE_WEST))
+    assert plan.reach == "Nothing" and plan.held.startswith("RestartRequired: ")
 
 
 def test_a_new_subscription_takes_its_document_at_the_start() -> None:
@@ -136,12 +136,12 @@ def follow(seed: int) -> int:
             act(*arguments)
 
         later = applied(world, apply)
-        found = preview(now, later)
+        plan = preview(now, later)
         effect, drains, dropped, changed = done(world, apply)
-        assert (effect or found.reach) == found.reach, (seed, what, arguments, effect, found)
-        assert (set(found.drains), set(found.dropped)) == (drains, dropped), (seed, what, arguments, found)
-        assert found.reach in ("Nothing", "AtStart") or effect == found.reach, (seed, what, arguments, effect, found)
-        assert not (changed and found.is_empty), (seed, what, arguments, found)
+        assert (effect or plan.reach) == plan.reach, (seed, what, arguments, effect, plan)
+        assert (set(plan.drains), set(plan.dropped)) == (drains, dropped), (seed, what, arguments, plan)
+        assert plan.reach in ("Nothing", "AtStart") or effect == plan.reach, (seed, what, arguments, effect, plan)
+        assert not (changed and plan.is_empty), (seed, what, arguments, plan)
         count += 1
     return count
 
@@ -154,11 +154,11 @@ def applied(world: CheckedWorld, apply: Callable[[], None]) -> Any:
     anew = set(world.anew)
     rules = {name: list(each) for name, each in world.rules.items()}
     apply()
-    found = world.view()
+    view = world.view()
     world.streams, world.config_maps, world.rules, world.anew = streams, texts, rules, anew
     world.stands, world.generations = more["stands"], more["generations"]
     world.spec, world.generation = kept["spec"], kept["generation"]
-    return found
+    return view
 
 
 @pytest.mark.parametrize("seeds", [range(at, at + 10) for at in range(0, 40, 10)], ids=str)

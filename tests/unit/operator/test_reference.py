@@ -1,4 +1,4 @@
-"""The generated files of the custom resources: docs/crds.md and the CRDs."""
+"""The generated files of the custom resources: docs/reference/crds.md and the CRDs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafkastream_operator.models.reference import KINDS, main, reference, rows
 from kafkastream_operator.models.subscription import DrainingTopic
 from tests.support.places import ROOT
 
-PAGE = ROOT / "docs" / "crds.md"
+PAGE = ROOT / "docs" / "reference" / "crds.md"
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -30,27 +30,27 @@ def test_the_crds_are_those_that_the_models_make() -> None:
     """In `crds/`, which users apply, and in the chart, since Helm reads nothing outside of it."""
     made = {name: text(content) for name, content in crds().items()}
     for folder in (ROOT / "crds", ROOT / "charts" / "kafkastream-operator" / "definitions"):
-        found = {path.name: path.read_text() for path in folder.iterdir()}
-        assert found == made, f"run `make crds`: {folder} is behind the models"
+        crd_files = {path.name: path.read_text() for path in folder.iterdir()}
+        assert crd_files == made, f"run `make crds`: {folder} is behind the models"
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind[0].KIND)
 def test_every_field_has_a_meaning(kind: tuple) -> None:  # type: ignore[type-arg]
     schema = crd(*kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
-    found = [
+    field_rows = [
         row for name, model in zip(("spec", "status"), kind[1:], strict=True) for row in rows(model, schema[name], name)
     ]
-    assert found
-    assert [row.path for row in found if not row.meaning] == []
+    assert field_rows
+    assert [row.path for row in field_rows if not row.meaning] == []
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind[0].KIND)
 def test_the_crd_describes_every_field(kind: tuple) -> None:  # type: ignore[type-arg]
     def undescribed(node: Mapping[str, Any], path: str) -> list[str]:
         below = [(f"{path}.{name}", each) for name, each in node.get("properties", {}).items()]
-        found = [name for name, each in below if not each.get("description")]
+        lacking = [name for name, each in below if not each.get("description")]
         below += [(f"{path}[]", node["items"])] if "items" in node else []
-        return found + [name for at, each in below for name in undescribed(each, at)]
+        return lacking + [name for at, each in below for name in undescribed(each, at)]
 
     schema = crd(*kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
     assert undescribed(schema["spec"], "spec") + undescribed(schema["status"], "status") == []

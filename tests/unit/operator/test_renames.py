@@ -25,11 +25,11 @@ def begun_anew(world: World, has: str = "east") -> set[str]:
     """Return the clusters that a driver would begin anew with this document, if its checkpoint has this one id."""
     assert world.document is not None
     wire = MappingDocument.model_validate({"streams": world.document.streams}, extra="ignore")
-    found = unite(
+    subscription = unite(
         KafkaStream(name, {each: of.metadata() for each, of in stream.clusters.items()})
         for name, stream in wire.streams.items()
     )
-    wanted = found.clusters
+    wanted = subscription.clusters
     after, _ = rename(OffsetDocument(clusters={has: ClusterProgress({}, "kafka-id")}), wanted)
     return set(wanted) - set(after.clusters)
 

@@ -50,15 +50,15 @@ def schema_of(name: str) -> Node:
 
 def values(name: str, *parts: str) -> list[tuple[str, Node]]:
     """Return the schemas of all values in these parts of an object."""
-    return [found for part in parts for found in nodes(schema_of(name)["properties"][part], part)]
+    return [value_schema for part in parts for value_schema in nodes(schema_of(name)["properties"][part], part)]
 
 
 @pytest.mark.parametrize("name", crds())
 def test_every_string_list_and_map_has_a_bound(name: str) -> None:
-    found = values(name, "spec", "status")
-    strings = [(path, node) for path, node in found if node.get("type") == "string" and "enum" not in node]
-    lists = [(path, node) for path, node in found if node.get("type") == "array"]
-    maps = [(path, node) for path, node in found if "additionalProperties" in node]
+    schemas = values(name, "spec", "status")
+    strings = [(path, node) for path, node in schemas if node.get("type") == "string" and "enum" not in node]
+    lists = [(path, node) for path, node in schemas if node.get("type") == "array"]
+    maps = [(path, node) for path, node in schemas if "additionalProperties" in node]
     assert strings
     assert lists
     assert [path for path, node in strings if "maxLength" not in node] == []

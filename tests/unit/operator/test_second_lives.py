@@ -19,9 +19,9 @@ DELETED = "2026-11-01T00:00:01Z"
 
 def condition(server: Server, kind: str, resource: Any = SUBSCRIPTIONS, name: str = "app") -> tuple[str, str]:
     """Return status and reason of a condition."""
-    found = server.find(resource, name)
-    assert found is not None
-    return next((each["status"], each["reason"]) for each in found["status"]["conditions"] if each["type"] == kind)
+    stored = server.find(resource, name)
+    assert stored is not None
+    return next((each["status"], each["reason"]) for each in stored["status"]["conditions"] if each["type"] == kind)
 
 
 @pytest.fixture
@@ -81,10 +81,10 @@ def test_a_damaged_time_in_a_status_stops_nothing(server: Server, at: str) -> No
     rest(server)
     server.report()
     rest(server)
-    found = server.find(SUBSCRIPTIONS)
-    assert found is not None
+    stored = server.find(SUBSCRIPTIONS)
+    assert stored is not None
     before = server.document()
-    server.put(SUBSCRIPTIONS, "app", found["spec"], {"status": {**found["status"], "restartedAt": at}})
+    server.put(SUBSCRIPTIONS, "app", stored["spec"], {"status": {**stored["status"], "restartedAt": at}})
     operator = Operator(server)
     operator.reconcile(SUBSCRIPTIONS)
     assert condition(server, "Ready")[0] == "True"

@@ -22,7 +22,7 @@ NAMES = {"east": ("east", "e2", "e3"), "west": ("west",), "north": ("north",)}
 def _some_clusters(dice: random.Random, mood: list[str]) -> list[dict[str, Any]]:
     if dice.random() < 0.12:
         mood[0] = dice.choice(NAMES["east"])
-    found = []
+    clusters = []
     for of in dice.sample(CLUSTERS, dice.choice((1, 1, 2, 2, 3))):
         name = of if of != "east" else (mood[0] if dice.random() < 0.95 else dice.choice(NAMES["east"]))
         more: dict[str, Any] = {"bootstrapServers": f"{of}:9092"}
@@ -30,8 +30,8 @@ def _some_clusters(dice: random.Random, mood: list[str]) -> list[dict[str, Any]]
             more["renamedFrom"] = dice.choice([each for each in NAMES["east"] if each != name])
         if dice.random() < 0.05:
             more["properties"] = {"fetch.min.bytes": "1000"}
-        found.append(cluster(name, *dice.sample(TOPICS, dice.choice((1, 1, 2))), **more))
-    return found
+        clusters.append(cluster(name, *dice.sample(TOPICS, dice.choice((1, 1, 2))), **more))
+    return clusters
 
 
 def _some_drain(dice: random.Random) -> dict[str, Any]:
@@ -168,8 +168,8 @@ def ends_well(world: CheckedWorld) -> None:
         return
     expected = {"Ready": "True", "Reconciling": "False", "Stalled": "False", "Drained": "True", "RolledOut": "True"}
     if {kind: statuses.get(kind) for kind in expected} != expected:
-        found = [(each.type, each.status, each.reason, each.message) for each in world.status.conditions]
-        raise BrokenPromiseError(f"it does not end well: {found}")
+        conditions = [(each.type, each.status, each.reason, each.message) for each in world.status.conditions]
+        raise BrokenPromiseError(f"it does not end well: {conditions}")
     if world.rendered() != {"west/x": "Active"}:
         raise BrokenPromiseError(f"it does not end well: {world.rendered()}")
     stream = {each.type: each.status for each in world.stands["a"].conditions}

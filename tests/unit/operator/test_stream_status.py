@@ -212,8 +212,8 @@ def test_a_shared_cluster_is_safe_for_neither_stream(stream: str) -> None:
 
 def kstatus(world: World, before: KafkaStreamStatus | None = None) -> dict[str, tuple[str, str]]:
     """Return status and reason of the conditions that GitOps tools read."""
-    found = status_of(world, before).conditions
-    return {each.type: (each.status, each.reason) for each in found if each.type in SETTLED}
+    conditions = status_of(world, before).conditions
+    return {each.type: (each.status, each.reason) for each in conditions if each.type in SETTLED}
 
 
 SETTLED = {"Ready": ("True", "Valid"), "Reconciling": ("False", "Settled"), "Stalled": ("False", "Settled")}
@@ -231,8 +231,8 @@ def test_a_change_is_reconciling_until_it_is_in_force(changed: dict[str, Any]) -
     assert kstatus(world) == {**SETTLED, "Reconciling": ("True", "RollingOut")}
     world.settle()
     assert kstatus(world) == {**SETTLED, "Reconciling": ("True", "RollingOut")}
-    (found,) = [each for each in status_of(world).conditions if each.type == "Reconciling"]
-    assert found.message == "on its way to app. kubectl get kss shows what each of them waits for"
+    (condition,) = [each for each in status_of(world).conditions if each.type == "Reconciling"]
+    assert condition.message == "on its way to app. kubectl get kss shows what each of them waits for"
     world.driver_starts().settle()
     assert kstatus(world) == SETTLED
 
@@ -275,8 +275,8 @@ def test_a_stream_does_not_wait_for_a_stalled_subscription() -> None:
 
 def reconciling(world: World) -> tuple[str, str]:
     """Return status and message of `Reconciling`."""
-    (found,) = [each for each in status_of(world).conditions if each.type == "Reconciling"]
-    return found.status, found.message
+    (condition,) = [each for each in status_of(world).conditions if each.type == "Reconciling"]
+    return condition.status, condition.message
 
 
 def test_a_stream_does_not_wait_for_an_unsubscribed_reader() -> None:
@@ -385,17 +385,17 @@ def test_the_column_marks_clusters_that_drain() -> None:
 )
 def test_a_column_names_as_many_clusters_as_fit(ids: list[str], line: str) -> None:
     catalog = make_catalog({"orders": {"clusters": [cluster(each) for each in ids]}}, [])
-    found = stream_status("orders", catalog, [], KafkaStreamStatus(), generation=1, now="2026-11-01T00:00:00Z")
-    assert found.cluster_names == line
+    status = stream_status("orders", catalog, [], KafkaStreamStatus(), generation=1, now="2026-11-01T00:00:00Z")
+    assert status.cluster_names == line
 
 
 def in_force(world: World, life: Life = "Running", **reader: Any) -> tuple[str, str, tuple[int, int, int]]:
     """Return status and message of `InForce`, and the numbers of `status.inForce`."""
     status = world.stream_status("orders", [world.reader(life, **reader)], generation=2)
-    (found,) = [each for each in status.conditions if each.type == "InForce"]
+    (condition,) = [each for each in status.conditions if each.type == "InForce"]
     assert status.in_force is not None
-    assert found.observed_generation == status.in_force.generation == 2
-    return found.status, found.message, (2, status.in_force.applications, status.in_force.of)
+    assert condition.observed_generation == status.in_force.generation == 2
+    return condition.status, condition.message, (2, status.in_force.applications, status.in_force.of)
 
 
 ALL, NONE = (2, 1, 1), (2, 0, 1)
@@ -479,8 +479,8 @@ def test_an_invalid_stream_is_in_force_nowhere() -> None:
 
 def test_a_stream_is_drained_before_it_is_safe() -> None:
     world, before = east_let_go(updateStrategy="Reload")
-    found = {each.type: (each.status, each.message) for each in before.conditions}
-    assert found["Drained"] == ("False", "waiting for app: SafeToDecommission says for what")
+    by_type = {each.type: (each.status, each.message) for each in before.conditions}
+    assert by_type["Drained"] == ("False", "waiting for app: SafeToDecommission says for what")
     later = {each.type: each.status for each in status_of(world, before).conditions}
     assert (later["Drained"], later["SafeToDecommission"]) == ("True", "False")
 
@@ -488,7 +488,7 @@ def test_a_stream_is_drained_before_it_is_safe() -> None:
 def test_a_status_of_a_newer_operator_stays_readable() -> None:
     """Otherwise it counts as lost, and what the last one has shown is forgotten."""
     world = running()
-    for model, found in ((KafkaStreamStatus, status_of(world)), (SubscriptionStatus, world.status)):
-        newer = found.model_dump(by_alias=True, mode="json")
+    for model, status in ((KafkaStreamStatus, status_of(world)), (SubscriptionStatus, world.status)):
+        newer = status.model_dump(by_alias=True, mode="json")
         newer["fleet"] = newer["conditions"][0]["fleet"] = {"of": "a later version"}
-        assert model.model_validate(newer) == found
+        assert model.model_validate(newer) == status

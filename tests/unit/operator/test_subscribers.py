@@ -56,13 +56,13 @@ class Namespace:
         self.put(CONFIG_MAPS, name, labels, data=data if text is None else {"streams.json": text})
 
     def stream(self) -> KafkaStreamStatus:
-        found = subscribers_of(self.cache, "ns", "orders")
+        readers = subscribers_of(self.cache, "ns", "orders")
         catalog = catalog_of(self.cache, "ns")
-        return stream_status("orders", catalog, found, KafkaStreamStatus(), generation=1, now="2026-11-01T00:00:00Z")
+        return stream_status("orders", catalog, readers, KafkaStreamStatus(), generation=1, now="2026-11-01T00:00:00Z")
 
     def safe(self) -> tuple[bool, str]:
-        (found,) = [each for each in self.stream().conditions if each.type == "SafeToDecommission"]
-        return found.status == "True", found.message
+        (condition,) = [each for each in self.stream().conditions if each.type == "SafeToDecommission"]
+        return condition.status == "True", condition.message
 
 
 @pytest.fixture
@@ -211,5 +211,5 @@ def test_an_object_is_parsed_once_per_version(there: Namespace, monkeypatch: pyt
 def test_a_subscription_asks_for_the_streams_of_its_spec(there: Namespace, streams: dict[str, Any], asks: bool) -> None:
     there.document()
     there.put(SUBSCRIPTIONS, "app", spec={"applicationRef": {"name": "app"}, "streams": streams}, status={})
-    (found,) = subscribers_of(there.cache, "ns", "orders")
-    assert found.asks is asks
+    (subscriber,) = subscribers_of(there.cache, "ns", "orders")
+    assert subscriber.asks is asks

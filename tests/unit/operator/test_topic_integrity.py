@@ -235,11 +235,11 @@ def test_apaches_application_gets_the_command() -> None:
 def test_apaches_status_has_the_verdict_when_the_pod_is_gone() -> None:
     end = {"exitCode": 9, "reason": "Error", "message": message(RECREATED)}
     pod = {"containerStatuses": [{"name": "proxy"}, {"name": "main", "state": {"terminated": end}}]}
-    found = apache.application_of(failed_apache("ResourceReleased", message="x", lastObservedDriverStatus=pod))
-    assert found.verdict == verdict_of(message(RECREATED))
+    failed_app = apache.application_of(failed_apache("ResourceReleased", message="x", lastObservedDriverStatus=pod))
+    assert failed_app.verdict == verdict_of(message(RECREATED))
     world = running()
     world.driver = None
-    world.application_is("Failed", restarts_itself=False, verdict=found.verdict).settle()
+    world.application_is("Failed", restarts_itself=False, verdict=failed_app.verdict).settle()
     assert world.condition("Stalled") == ("True", "TopicIntegrity")
 
 
@@ -274,8 +274,8 @@ def test_pins_are_rendered_for_readers_that_enforce_them() -> None:
     assert world.document is not None
     wire = json.loads(world.document.text())
     assert (wire["contract"], wire["minReader"]) == (2, 2)
-    found = parse_document(world.document.text(), source="f")
-    assert found.streams["orders"].clusters["east"].topic_ids == {"orders": OLD}
+    document = parse_document(world.document.text(), source="f")
+    assert document.streams["orders"].clusters["east"].topic_ids == {"orders": OLD}
 
 
 def test_a_driver_that_would_ignore_pins_is_named() -> None:

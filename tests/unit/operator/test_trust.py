@@ -1,4 +1,4 @@
-"""Attacks that must fail: `docs/threat-model.md` names each, and the test that shows it."""
+"""Attacks that must fail: `docs/reference/threat-model.md` names each, and the test that shows it."""
 
 from __future__ import annotations
 
@@ -175,9 +175,9 @@ class Cluster:
             "creationTimestamp": f"2026-11-01T00:00:{self.count:02}Z",
             **content.pop("metadata", {}),
         }
-        found = {"apiVersion": resource.api_version, "kind": "x", "metadata": meta, **content}
-        self.cache.put(resource, found)
-        return found
+        manifest = {"apiVersion": resource.api_version, "kind": "x", "metadata": meta, **content}
+        self.cache.put(resource, manifest)
+        return manifest
 
     def driver(self, name: str, report: str = "") -> Mapping[str, Any]:
         """Put a pod with the labels of the application's driver."""

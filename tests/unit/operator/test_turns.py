@@ -15,17 +15,17 @@ A, B, C = (Ref(SUBSCRIPTIONS, "ns", name) for name in "abc")
 WAITING, PATCHED = status("Pending", "Queued"), status("Patched", "RollingOut")
 
 
-def put(cache: Cache, job: Ref, found: SubscriptionStatus, version: int = 1) -> None:
+def put(cache: Cache, job: Ref, stored_status: SubscriptionStatus, version: int = 1) -> None:
     """Store a subscription with this status."""
     meta: dict[str, Any] = {"name": job.name, "namespace": "ns", "uid": job.name, "resourceVersion": str(version)}
-    content = {"status": found.model_dump(by_alias=True), "spec": {"applicationRef": {"name": job.name}}}
+    content = {"status": stored_status.model_dump(by_alias=True), "spec": {"applicationRef": {"name": job.name}}}
     cache.put(SUBSCRIPTIONS, {"metadata": meta, **content})
 
 
 def cached(**statuses: SubscriptionStatus) -> Cache:
     cache = Cache()
-    for name, found in statuses.items():
-        put(cache, Ref(SUBSCRIPTIONS, "ns", name), found)
+    for name, stored_status in statuses.items():
+        put(cache, Ref(SUBSCRIPTIONS, "ns", name), stored_status)
     return cache
 
 
@@ -67,9 +67,9 @@ def test_two_workers_do_not_take_the_same_turn() -> None:
 
 def test_nothing_waits_for_a_subscription_that_is_deleted() -> None:
     cache = cached(b=WAITING, c=WAITING)
-    found = dict(cache.get(*B) or {})
+    known = dict(cache.get(*B) or {})
     cache.put(
-        SUBSCRIPTIONS, {**found, "metadata": {**found["metadata"], "deletionTimestamp": "now", "resourceVersion": "2"}}
+        SUBSCRIPTIONS, {**known, "metadata": {**known["metadata"], "deletionTimestamp": "now", "resourceVersion": "2"}}
     )
     with Restarts(cache, 1).taking_turns(C) as turn:
         assert turn is not None

@@ -293,18 +293,18 @@ def test_a_watch_in_one_namespace_is_none_in_another() -> None:
 
     def listed() -> set[str]:
         """Return the namespaces in which a resync lists the applications."""
-        found = set()
+        namespaces = set()
 
         def list_one(resource: Resource, namespace: str, **_: Any) -> Listing:
             if namespace in operator.server.refused:
                 raise ApiError("GET x", 403, "Forbidden", "no Role")
             if resource == KUBEFLOW_APPLICATIONS:
-                found.add(namespace)
+                namespaces.add(namespace)
             return Listing(operator.cache.all(resource, namespace), operator.count)
 
         operator.server.list = list_one
         operator.resync(everything=False)
-        return found
+        return namespaces
 
     assert listed() == {"ns", "other"}
     event("ns")

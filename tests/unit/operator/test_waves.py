@@ -58,7 +58,7 @@ class Wave:
         return " ".join(world.condition("RolledOut")[1] for world in self.worlds.values())
 
     def restarts(self) -> list[Restart]:
-        found = [
+        restarts = [
             restart_of(
                 "ns",
                 name,
@@ -69,7 +69,7 @@ class Wave:
             )
             for name, world in self.worlds.items()
         ]
-        return [each for each in found if each is not None]
+        return [each for each in restarts if each is not None]
 
     def _turn_of(self, name: str) -> Turn | None:
         rollout = self.worlds[name].status.rollout
@@ -88,17 +88,17 @@ def wave(count: int = 5, **rules: object) -> Wave:
 
 
 def test_as_many_restarts_begin_as_the_budget_allows() -> None:
-    found = wave().change("west")
-    assert found.reasons == "RollingOut RollingOut Queued Queued Queued"
-    assert "number 1 of 3 that wait: as many restarts are in flight or about to begin" in found.worlds["app2"].message(
+    fleet = wave().change("west")
+    assert fleet.reasons == "RollingOut RollingOut Queued Queued Queued"
+    assert "number 1 of 3 that wait: as many restarts are in flight or about to begin" in fleet.worlds["app2"].message(
         "RolledOut"
     )
-    assert "number 3 of 3" in found.worlds["app4"].message("RolledOut")
-    found.starts("app1")
-    assert found.reasons == "RollingOut Confirmed RollingOut Queued Queued"
-    found.starts("app0", "app2").starts("app3", "app4")
-    assert found.reasons == " ".join(["Confirmed"] * 5)
-    assert [world.patches for world in found.worlds.values()] == [1] * 5
+    assert "number 3 of 3" in fleet.worlds["app4"].message("RolledOut")
+    fleet.starts("app1")
+    assert fleet.reasons == "RollingOut Confirmed RollingOut Queued Queued"
+    fleet.starts("app0", "app2").starts("app3", "app4")
+    assert fleet.reasons == " ".join(["Confirmed"] * 5)
+    assert [world.patches for world in fleet.worlds.values()] == [1] * 5
 
 
 def test_a_waiting_restart_is_neither_stalled_nor_an_event() -> None:
@@ -113,97 +113,97 @@ def test_a_waiting_restart_is_neither_stalled_nor_an_event() -> None:
 
 
 def test_a_failed_restart_pauses_the_others() -> None:
-    found = wave().change("west")
-    found.worlds["app0"].driver_starts().driver_fails("bad servers")
-    found.rest()
-    assert found.reasons.split()[2:] == ["RolloutPaused"] * 3
-    assert "subscription app0" in found.worlds["app2"].message("RolledOut")
-    found.later(3600)
-    assert sum(world.patches for name, world in found.worlds.items() if name not in ("app0", "app1")) == 0
+    fleet = wave().change("west")
+    fleet.worlds["app0"].driver_starts().driver_fails("bad servers")
+    fleet.rest()
+    assert fleet.reasons.split()[2:] == ["RolloutPaused"] * 3
+    assert "subscription app0" in fleet.worlds["app2"].message("RolledOut")
+    fleet.later(3600)
+    assert sum(world.patches for name, world in fleet.worlds.items() if name not in ("app0", "app1")) == 0
 
 
 def test_the_next_success_ends_the_pause() -> None:
-    found = wave().change("west")
-    found.worlds["app0"].driver_starts().driver_fails()
-    found.rest().later(1)
-    assert found.reasons.split()[2:] == ["RolloutPaused"] * 3
-    found.starts("app1")
-    assert found.reasons.split()[2:] == ["RollingOut", "Queued", "Queued"]
+    fleet = wave().change("west")
+    fleet.worlds["app0"].driver_starts().driver_fails()
+    fleet.rest().later(1)
+    assert fleet.reasons.split()[2:] == ["RolloutPaused"] * 3
+    fleet.starts("app1")
+    assert fleet.reasons.split()[2:] == ["RollingOut", "Queued", "Queued"]
 
 
 def test_a_person_ends_the_pause() -> None:
-    found = wave().change("west")
-    found.worlds["app0"].driver_starts().settle().driver_fails()
-    found.rest()
-    rollout = found.worlds["app0"].status.rollout
+    fleet = wave().change("west")
+    fleet.worlds["app0"].driver_starts().settle().driver_fails()
+    fleet.rest()
+    rollout = fleet.worlds["app0"].status.rollout
     assert rollout is not None
-    found.released["app0"] = "fresh/1"  # an earlier revision
-    assert found.rest().reasons.split()[2:] == ["RolloutPaused"] * 3
-    found.released["app0"] = rollout.token
-    assert found.rest().reasons.split()[2:] == ["RollingOut", "Queued", "Queued"]
+    fleet.released["app0"] = "fresh/1"  # an earlier revision
+    assert fleet.rest().reasons.split()[2:] == ["RolloutPaused"] * 3
+    fleet.released["app0"] = rollout.token
+    assert fleet.rest().reasons.split()[2:] == ["RollingOut", "Queued", "Queued"]
 
 
 def test_a_correction_of_the_stream_goes_on_after_a_failure() -> None:
-    found = wave().change("west")
-    found.worlds["app0"].driver_starts().driver_fails()
-    found.rest().later(61)
-    found.change("north").later(2)
-    assert "RolloutPaused" not in found.reasons
-    assert found.reasons.count("Queued") == 3
+    fleet = wave().change("west")
+    fleet.worlds["app0"].driver_starts().driver_fails()
+    fleet.rest().later(61)
+    fleet.change("north").later(2)
+    assert "RolloutPaused" not in fleet.reasons
+    assert fleet.reasons.count("Queued") == 3
 
 
 def test_a_restart_is_in_flight_until_its_driver_reports() -> None:
-    found = wave().change("west").starts("app0", "app1", reports=False)
-    assert found.reasons == "Confirmed Confirmed Queued Queued Queued"
-    found.worlds["app0"].driver_reports()
-    assert found.rest().reasons == "Confirmed Confirmed RollingOut Queued Queued"
-    silent = found.worlds["app1"]
+    fleet = wave().change("west").starts("app0", "app1", reports=False)
+    assert fleet.reasons == "Confirmed Confirmed Queued Queued Queued"
+    fleet.worlds["app0"].driver_reports()
+    assert fleet.rest().reasons == "Confirmed Confirmed RollingOut Queued Queued"
+    silent = fleet.worlds["app1"]
     assert silent.driver is not None
     silent.driver = replace(silent.driver, silent_s=121)  # it is taken for one that never reports
-    assert found.rest().reasons == "Confirmed Confirmed RollingOut RollingOut Queued"
+    assert fleet.rest().reasons == "Confirmed Confirmed RollingOut RollingOut Queued"
 
 
 def test_a_rejection_under_another_strategy_frees_its_place() -> None:
-    found = wave().change("west")
-    world = found.worlds["app0"]
+    fleet = wave().change("west")
+    world = fleet.worlds["app0"]
     assert world.driver is not None and world.driver.report is not None
     report = replace(world.driver.report, rejected=(revision_of(world).token, "west is another cluster"))
     world.driver = replace(world.driver, report=report)
     world.changes(updateStrategy="Reload")
-    assert found.rest().reasons == "Rejected RollingOut RollingOut Queued Queued"
+    assert fleet.rest().reasons == "Rejected RollingOut RollingOut Queued Queued"
     assert world.status.rollout is not None and world.status.rollout.phase == "Patched"
 
 
 def test_a_driver_that_fails_before_its_report_pauses_the_others() -> None:
-    found = wave().change("west").starts("app0", "app1", reports=False)
-    found.worlds["app0"].driver_fails()
-    assert found.rest().reasons.split()[2:] == ["RolloutPaused"] * 3
-    found.later(1).starts("app1", reports=False)  # its pod alone shows no success
-    assert found.reasons.split()[2:] == ["RolloutPaused"] * 3
-    assert [world.patches for world in found.worlds.values()] == [1, 1, 0, 0, 0]
+    fleet = wave().change("west").starts("app0", "app1", reports=False)
+    fleet.worlds["app0"].driver_fails()
+    assert fleet.rest().reasons.split()[2:] == ["RolloutPaused"] * 3
+    fleet.later(1).starts("app1", reports=False)  # its pod alone shows no success
+    assert fleet.reasons.split()[2:] == ["RolloutPaused"] * 3
+    assert [world.patches for world in fleet.worlds.values()] == [1, 1, 0, 0, 0]
 
 
 def test_a_correction_goes_on_after_a_failure_for_good() -> None:
-    found = wave().change("west").starts("app0", reports=False)
-    found.worlds["app0"].driver_fails("exit code 10").application_is("Failed")
-    assert found.rest().reasons.split()[2:] == ["RolloutPaused"] * 3
-    found.later(61)
-    assert found.change("north").reasons == "NotRunning Queued RollingOut RollingOut Queued"
+    fleet = wave().change("west").starts("app0", reports=False)
+    fleet.worlds["app0"].driver_fails("exit code 10").application_is("Failed")
+    assert fleet.rest().reasons.split()[2:] == ["RolloutPaused"] * 3
+    fleet.later(61)
+    assert fleet.change("north").reasons == "NotRunning Queued RollingOut RollingOut Queued"
 
 
 def test_a_suspended_application_ends_the_pause() -> None:
-    found = wave().change("west").starts("app0", reports=False)
-    found.worlds["app0"].driver_fails()
-    assert found.rest().reasons.split()[2:] == ["RolloutPaused"] * 3
-    found.worlds["app0"].application_is("Suspended")
-    assert found.rest().reasons.split()[2:] == ["RollingOut", "Queued", "Queued"]
+    fleet = wave().change("west").starts("app0", reports=False)
+    fleet.worlds["app0"].driver_fails()
+    assert fleet.rest().reasons.split()[2:] == ["RolloutPaused"] * 3
+    fleet.worlds["app0"].application_is("Suspended")
+    assert fleet.rest().reasons.split()[2:] == ["RollingOut", "Queued", "Queued"]
 
 
 def test_a_given_up_restart_pauses_the_others() -> None:
-    found = wave(3).change("west")
+    fleet = wave(3).change("west")
     for _ in range(12):
-        found.later(120)
-    assert found.reasons == "Stalled Stalled RolloutPaused"
+        fleet.later(120)
+    assert fleet.reasons == "Stalled Stalled RolloutPaused"
 
 
 def test_a_stream_may_take_one_restart_at_a_time() -> None:
@@ -211,41 +211,41 @@ def test_a_stream_may_take_one_restart_at_a_time() -> None:
 
 
 def test_a_stream_may_go_on_after_a_failure() -> None:
-    found = wave(4, pauseOnFailure=False).change("west")
-    found.worlds["app0"].driver_starts().settle().driver_fails()
-    assert found.rest().reasons.split() == ["Confirmed", "RollingOut", "RollingOut", "Queued"]
+    fleet = wave(4, pauseOnFailure=False).change("west")
+    fleet.worlds["app0"].driver_starts().settle().driver_fails()
+    assert fleet.rest().reasons.split() == ["Confirmed", "RollingOut", "RollingOut", "Queued"]
 
 
 def test_a_waiting_restart_keeps_its_place_through_newer_changes() -> None:
-    found = wave(4).change("west")
-    for world in found.worlds.values():
+    fleet = wave(4).change("west")
+    for world in fleet.worlds.values():
         world.later(seconds=5)
     for name in ("app3", "app2"):  # the change reaches the last one first
-        found.worlds[name].stream("orders", cluster("east"), cluster("west"), cluster("north")).settle()
-    found.starts("app0")
-    assert found.worlds["app2"].condition("RolledOut")[1] == "RollingOut"
-    assert found.worlds["app3"].condition("RolledOut")[1] == "Queued"
+        fleet.worlds[name].stream("orders", cluster("east"), cluster("west"), cluster("north")).settle()
+    fleet.starts("app0")
+    assert fleet.worlds["app2"].condition("RolledOut")[1] == "RollingOut"
+    assert fleet.worlds["app3"].condition("RolledOut")[1] == "Queued"
 
 
 @pytest.mark.parametrize("policy", ["WhenDrained", "Immediate"])
 def test_nothing_is_safe_to_decommission_while_restarts_wait(policy: str) -> None:
-    found = wave(3)
+    fleet = wave(3)
     before = KafkaStreamStatus()
-    for world in found.worlds.values():
+    for world in fleet.worlds.values():
         world.stream("orders", cluster("east"), policy=policy)
     for removed in (False, True):
         if removed:
-            for world in found.worlds.values():
+            for world in fleet.worlds.values():
                 world.stream("orders", cluster("west"), policy=policy)
-            found.rest()
-        any_world = found.worlds["app0"]
-        readers = [world.reader() for world in found.worlds.values()]
+            fleet.rest()
+        any_world = fleet.worlds["app0"]
+        readers = [world.reader() for world in fleet.worlds.values()]
         before = any_world.stream_status("orders", readers, before, 1 + removed)
         assert safe_to_decommission(before)[0] == ("False" if removed else "True")
-    assert found.reasons == "RollingOut RollingOut Queued"
-    found.starts("app0", "app1")
-    readers = [world.reader() for world in found.worlds.values()]
-    assert safe_to_decommission(found.worlds["app0"].stream_status("orders", readers, before, 2))[0] == "False"
+    assert fleet.reasons == "RollingOut RollingOut Queued"
+    fleet.starts("app0", "app1")
+    readers = [world.reader() for world in fleet.worlds.values()]
+    assert safe_to_decommission(fleet.worlds["app0"].stream_status("orders", readers, before, 2))[0] == "False"
 
 
 # -- random stories ---------------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ def play(seed: int) -> int:
     dice = random.Random(seed)
     stories = {f"app{number}": a_story(4 * seed + number) for number in range(4)}
     worlds = {name: CheckedWorld() for name in stories}
-    found, patched, most = Wave(dict(worlds)), dict[str, datetime](), 0
+    fleet, patched, most = Wave(dict(worlds)), dict[str, datetime](), 0
     for world in worlds.values():
         world.changes(orphanRetention="1d")
     while any(stories.values()):
@@ -276,7 +276,7 @@ def play(seed: int) -> int:
             try:
                 getattr(world, what)(*arguments)
             except OverError:
-                del stories[name], worlds[name], found.worlds[name]
+                del stories[name], worlds[name], fleet.worlds[name]
                 patched.pop(name, None)
                 continue
         if what in ENDS_A_FLIGHT:

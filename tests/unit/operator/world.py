@@ -193,9 +193,9 @@ class World:
     def report_of(self, document: Document, abilities: Iterable[str], draining: Mapping[Key, TopicReport]) -> Report:
         """Return the report of the present driver when it has a document in force."""
         assert self.driver is not None
-        found = Report.parse(report_text(document, self.driver.uid, draining, abilities=abilities))
-        assert found is not None
-        return found
+        report = Report.parse(report_text(document, self.driver.uid, draining, abilities=abilities))
+        assert report is not None
+        return report
 
     def later(self, **delta: float) -> Self:
         """Let time pass."""
@@ -243,17 +243,17 @@ class World:
 
     def view(self) -> View:
         """Return the view of the operator."""
-        found = None
+        config_map = None
         if self.document is not None or self.edited or self.taken:
             document = None if self.edited or self.taken else self.document
-            found = ConfigMap(str(self.version), not self.taken, document, self.edited)
+            config_map = ConfigMap(str(self.version), not self.taken, document, self.edited)
         return View(
             uid=UID,
             generation=self.generation,
             spec=SubscriptionSpec.model_validate(self.spec),
             status=self.status,
             catalog=self.catalog(),
-            config_map=found,
+            config_map=config_map,
             application=self.application,
             driver=self.driver,
             now=self.now,
@@ -275,18 +275,18 @@ class World:
 
     def condition(self, kind: str) -> tuple[str, str]:
         """Return status and reason of a condition."""
-        (found,) = [each for each in self.status.conditions if each.type == kind]
-        return found.status, found.reason
+        (condition,) = [each for each in self.status.conditions if each.type == kind]
+        return condition.status, condition.reason
 
     def message(self, kind: str) -> str:
         """Return the message of a condition."""
-        (found,) = [each for each in self.status.conditions if each.type == kind]
-        return found.message
+        (condition,) = [each for each in self.status.conditions if each.type == kind]
+        return condition.message
 
     def reader(self, life: str = "Running", **more: Any) -> Subscriber:
         """Return the subscription as a stream's reconcile finds it, for an application in this state."""
-        found = self.document if not self.edited else None
-        streams, revision = (found.streams, found.revision.token) if found is not None else (self.status.kept, "")
+        current = self.document if not self.edited else None
+        streams, revision = (current.streams, current.revision.token) if current is not None else (self.status.kept, "")
         return Subscriber("app", "app", life, self.status, **{"rendered": streams, "revision": revision, **more})
 
     def stream_status(
@@ -298,9 +298,9 @@ class World:
 
     def rendered(self) -> dict[str, str]:
         """Return the states in the document: {`cluster/topic`: `Active` or `Draining`}."""
-        found = states(self.document)
-        assert found is not None
-        return found
+        topic_states = states(self.document)
+        assert topic_states is not None
+        return topic_states
 
     @property
     def patches(self) -> int:
@@ -359,5 +359,5 @@ def revision_of(world: World) -> Revision:
 
 def safe_to_decommission(status: KafkaStreamStatus) -> tuple[str, str]:
     """Return status and message of a stream's `SafeToDecommission`."""
-    (found,) = [each for each in status.conditions if each.type == "SafeToDecommission"]
-    return found.status, found.message
+    (condition,) = [each for each in status.conditions if each.type == "SafeToDecommission"]
+    return condition.status, condition.message

@@ -27,10 +27,10 @@ def test_the_topic_is_on_a_cluster_of_the_metadata() -> None:
 
 def test_the_topic_may_have_servers_of_its_own() -> None:
     password = {"sasl.password": "${file:/secrets/home:password}"}
-    found = parsed({**OWN, "properties": password, "kafkaId": "K1"})
+    options = parsed({**OWN, "properties": password, "kafkaId": "K1"})
     expected = {**password, "bootstrap.servers": "h:9092"}
-    assert found.dead_letters == DeadLetterTopic(None, expected, "K1", "dead")
-    assert "password" not in repr(found)
+    assert options.dead_letters == DeadLetterTopic(None, expected, "K1", "dead")
+    assert "password" not in repr(options)
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ def test_the_mode_needs_a_topic_and_a_deserialiser(absent: str, words: str) -> N
 
 
 def test_a_topic_without_the_mode_has_no_effect() -> None:
-    found = parsed(mode="failfast", recordEvaluator="m:end", stateLocation="/state")
-    assert found.dead_letters is None
-    assert found.warnings == ("option 'deadLetters' has no effect without mode=deadletter",)
+    options = parsed(mode="failfast", recordEvaluator="m:end", stateLocation="/state")
+    assert options.dead_letters is None
+    assert options.warnings == ("option 'deadLetters' has no effect without mode=deadletter",)
 
 
 def own_topics(wire: Any) -> OwnTopics | None:
@@ -88,8 +88,8 @@ def test_the_own_topics_have_a_home() -> None:
     assert own_topics({"topics": ["log", "keys"], "written": ["log"], "cluster": "east"}) == OwnTopics(
         "east", {}, None, frozenset(("log", "keys")), frozenset(("log",))
     )
-    found = own_topics({"topics": ["keys"], "bootstrapServers": "h:9092", "kafkaId": "K1"})
-    assert found == OwnTopics(None, {"bootstrap.servers": "h:9092"}, "K1", frozenset(("keys",)), frozenset())
+    declared = own_topics({"topics": ["keys"], "bootstrapServers": "h:9092", "kafkaId": "K1"})
+    assert declared == OwnTopics(None, {"bootstrap.servers": "h:9092"}, "K1", frozenset(("keys",)), frozenset())
 
 
 @pytest.mark.parametrize(

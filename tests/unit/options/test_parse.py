@@ -98,7 +98,7 @@ def test_an_unknown_option_is_refused_naming_the_nearest(key: str, near: str) ->
 def test_an_unknown_option_without_a_near_one_is_refused(key: str) -> None:
     # Nor is an option named that this version refuses, too
     refused = refusal(FROM_FILE, {key: "1"})
-    assert "docs/options.md" in refused and "did you mean" not in refused
+    assert "docs/reference/options.md" in refused and "did you mean" not in refused
 
 
 @pytest.mark.parametrize("key", ["watermarkMode", "watermarkalignmentmaxdrift", "idletimeout"])

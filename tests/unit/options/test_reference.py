@@ -1,4 +1,4 @@
-"""The generated reference of all options in `docs/options.md`."""
+"""The generated reference of all options in `docs/reference/options.md`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dynamic_kafka.options.reference import BEGIN, END, put_into, render_reference
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "options.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "options.md"
 
 
 def test_the_generated_part_of_the_document_is_current() -> None:

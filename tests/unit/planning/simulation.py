@@ -216,8 +216,8 @@ class MemoryState(StateLocation):
         return {name: json.loads(self.files[f"{path}/{name}"]) for name in chosen if f"{path}/{name}" in self.files}
 
     def list_folder(self, path: str) -> list[StateFile]:
-        found = [name.rpartition("/") for name in sorted(self.files)]
-        return [StateFile(name, 0.0) for folder, _, name in found if folder == path]
+        paths = [name.rpartition("/") for name in sorted(self.files)]
+        return [StateFile(name, 0.0) for folder, _, name in paths if folder == path]
 
     def list_folders(self, path: str) -> list[str]:
         below = [name.removeprefix(f"{path}/") for name in self.files if name.startswith(f"{path}/")]
@@ -561,8 +561,8 @@ class Simulation:
 
     def absent(self, topics: Iterable[tuple[str, str]]) -> frozenset[tuple[str, str]]:
         """Those of the topics that no broker has."""
-        found = {(cluster, name): self.physical(cluster).topics[name] for cluster, name in topics}
-        return frozenset(key for key, topic in found.items() if topic.deleted or topic.unlisted_by == "all")
+        physical_topics = {(cluster, name): self.physical(cluster).topics[name] for cluster, name in topics}
+        return frozenset(key for key, topic in physical_topics.items() if topic.deleted or topic.unlisted_by == "all")
 
     def end_for_good(self, error: TopicIntegrityError) -> None:
         """End the process, as its verdict ends each start, until a user accepts what has changed."""
@@ -627,9 +627,9 @@ class Simulation:
 
     def have_ids(self, ids: Mapping[tuple[str, str], str], _: object) -> frozenset[tuple[str, str]]:
         """Those of the topics that have this id now."""
-        found = {key: self.physical(key[0]).topics[key[1]] for key in ids}
+        by_key = {key: self.physical(key[0]).topics[key[1]] for key in ids}
         absent = self.absent(ids)
-        return frozenset(key for key, topic in found.items() if key not in absent and topic.topic_id == ids[key])
+        return frozenset(key for key, topic in by_key.items() if key not in absent and topic.topic_id == ids[key])
 
     def check_refusal(self, given: PlanInput) -> None:
         """Check that refused records are gone, and accept the losses, as the tool `accept` records them."""
@@ -726,7 +726,7 @@ class Simulation:
                 self.reported.update(rows)
 
     def amendments(self, end: OffsetDocument) -> list[Amendment]:
-        return [found for found in self.state.amendments(end.query) if found.end == fingerprint(end)]
+        return [amendment for amendment in self.state.amendments(end.query) if amendment.end == fingerprint(end)]
 
     def read(self, batch: int, ranges: Iterable[SplitRange]) -> list[Record]:
         """Read ranges as executors do: each task is tried twice, and only the rows of the last attempt count."""
@@ -785,13 +785,13 @@ class Simulation:
             batches = search.until_end(batches)
         confirmed = search.settle if search is not None else None
         with patch.object(topic_identity, "disputed_ids", lambda *_: frozenset()):  # the brokers agree
-            found = [record for records in of_planned_topic(task, cached, batches, confirmed) for record in records]
+            delivered = [record for records in of_planned_topic(task, cached, batches, confirmed) for record in records]
         for kind, split, content, driver in self.state.seen(end.query, fingerprint(end)):
             if split == part.split and kind == TOPIC_ID:
                 self.given_up.update(self.records(batch, part))
             elif split == part.split and driver == reports.driver:
                 self.decide(batch, part, content["offset"])
-        return found
+        return delivered
 
     def decide(self, batch: int, part: SplitRange, offset: int) -> None:
         """Note where a split has ended, and check that the evaluator says so."""
@@ -847,8 +847,8 @@ class Simulation:
     def topic_id(self, document: OffsetDocument, cluster: str, topic: str) -> str:
         active = document.topic(cluster, topic)
         parked = document.parked[cluster].topics.get(topic) if cluster in document.parked else None
-        found = active or parked
-        return (found.topic_id if found else None) or self.physical(cluster).topics[topic].topic_id
+        progress = active or parked
+        return (progress.topic_id if progress else None) or self.physical(cluster).topics[topic].topic_id
 
     # -- the user, and whole runs --------------------------------------------------------------------------------
 
@@ -877,10 +877,10 @@ class Simulation:
         end = self.last_document()
         if not end.state:
             return
-        found = MemoryState()
+        other_state = MemoryState()
         if what == "another":
-            found.bind(end.query, "another")
-        elsewhere = Replays(self.options, None if what == "dropped" else found, self.observe)
+            other_state.bind(end.query, "another")
+        elsewhere = Replays(self.options, None if what == "dropped" else other_state, self.observe)
         try:
             elsewhere.begin(end)
         except StateMismatchError:
@@ -931,8 +931,8 @@ class Simulation:
                 topic = named.physical.topics[name]
                 if topic.answers:
                     self.noted.setdefault(named.name, set()).add(name)
-                    found = ends.setdefault(named.name, {})
-                    found |= {(topic.topic_id, partition): end for partition, end in topic.ends.items()}
+                    cluster_ends = ends.setdefault(named.name, {})
+                    cluster_ends |= {(topic.topic_id, partition): end for partition, end in topic.ends.items()}
 
     def drain(self, *, abandon: bool = False) -> None:
         """Let every cluster answer, then name everything: all of it arrives, and nothing is left to do.
@@ -1235,8 +1235,8 @@ def offset_spec(rule: Rule) -> OffsetSpec | None:
 
 def everything(document: OffsetDocument) -> Iterable[tuple[Split, int]]:
     """All splits with their next offset, active and parked."""
-    for found in (document.clusters, document.parked):
-        for cluster, content in found.items():
+    for clusters in (document.clusters, document.parked):
+        for cluster, content in clusters.items():
             for topic, progress in content.topics.items():
                 for partition, following in progress.next.items():
                     yield Split(cluster, topic, partition), following

@@ -27,8 +27,8 @@ def with_topic(topic: TopicProgress) -> OffsetDocument:
 
 
 def written(topic: TopicProgress) -> dict[str, Any]:
-    found: dict[str, Any] = encode(with_topic(topic))["clusters"]["east"]["topics"]["orders"]
-    return found
+    topic_wire: dict[str, Any] = encode(with_topic(topic))["clusters"]["east"]["topics"]["orders"]
+    return topic_wire
 
 
 @given(documents())
@@ -124,8 +124,8 @@ def test_fields_of_a_newer_release_are_kept() -> None:
     wire["parked"] = {"west": {"topics": {"t": {"stream": "s", "partitions": 1, "next": 7, "until": 5}}}}
     added: list[Any] = [wire, *(wire[kind][name] for kind, name in (("clusters", "east"), ("parked", "west")))]
     added += [cluster["topics"]["t"] for cluster in added[1:]]
-    for place, found in enumerate(added):
-        found["newer"] = {"place": place}
+    for place, part in enumerate(added):
+        part["newer"] = {"place": place}
     following = replace(decode(wire).settled(), number=2)
     assert encode(following) == {**wire, "number": 2}
 
@@ -191,9 +191,9 @@ def test_one_number_without_a_partition_count_is_damage() -> None:
 
 def damages(wire: Any) -> list[Any]:
     """Return copies of the document, each with one value at any depth replaced or removed."""
-    found: list[Any] = [None, "x", [], [{}]]
+    damaged: list[Any] = [None, "x", [], [{}]]
     if isinstance(wire, dict):
         for key, value in wire.items():
-            found.append({name: kept for name, kept in wire.items() if name != key})
-            found.extend({**wire, key: other} for other in damages(value))
-    return found
+            damaged.append({name: kept for name, kept in wire.items() if name != key})
+            damaged.extend({**wire, key: other} for other in damages(value))
+    return damaged

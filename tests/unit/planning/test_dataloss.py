@@ -14,8 +14,8 @@ SPLIT = Split("east", "t", 0)
 
 
 def reading(*, stops: dict[int, int] | None = None, **topics: dict[int, int]) -> OffsetDocument:
-    found = {name: TopicProgress("s", following, stops=stops or {}) for name, following in topics.items()}
-    return OffsetDocument("q", 1, "p", clusters={"east": ClusterProgress(found)})
+    topic_progress = {name: TopicProgress("s", following, stops=stops or {}) for name, following in topics.items()}
+    return OffsetDocument("q", 1, "p", clusters={"east": ClusterProgress(topic_progress)})
 
 
 def losses(
@@ -77,12 +77,12 @@ def of_topic(topic_id: str | None, following: dict[int, int], **more: dict[int, 
 def test_offsets_of_an_old_topic_are_lost_in_a_recreated_one(end: int) -> None:
     # Records of the new log before the saved offset would never be read, however long the log is
     answer = ClusterObservation({"t": TopicObservation({0: end, 1: end}, {0: 1, 1: 0}, topic_id="U")})
-    found = find_data_loss(of_topic("U", {0: 4, 1: 0}), {"east": answer}, before=of_topic("T", {0: 4, 1: 0}))
-    assert [(loss.split.partition, loss.resume_at, loss.topic_id, loss.recreated) for loss in found] == [
+    data_losses = find_data_loss(of_topic("U", {0: 4, 1: 0}), {"east": answer}, before=of_topic("T", {0: 4, 1: 0}))
+    assert [(loss.split.partition, loss.resume_at, loss.topic_id, loss.recreated) for loss in data_losses] == [
         (0, 1, "T", True),
         (1, 0, "T", True),
     ]
-    assert found[0].reason == "the topic was re-created (id T, now U): offset 4 belongs to the old one"
+    assert data_losses[0].reason == "the topic was re-created (id T, now U): offset 4 belongs to the old one"
 
 
 @pytest.mark.parametrize(("saved", "seen"), [("T", None), (None, "T"), (None, None), ("T", "T")])
@@ -101,8 +101,8 @@ def test_finished_splits_of_a_recreated_topic_stay_finished() -> None:
 def test_a_recreated_topic_starts_without_epochs_and_stops() -> None:
     document = of_topic("U", {0: 4, 1: 9}, epochs={0: 7, 1: 7}, stops={0: 8, 1: 9})
     answer = ClusterObservation({"t": TopicObservation({0: 12, 1: 12}, {0: 2, 1: 0}, topic_id="U")})
-    found = find_data_loss(document, {"east": answer}, before=of_topic("T", {0: 4, 1: 9}))
-    after = skip_losses(document, found, 0).topic("east", "t")
+    data_losses = find_data_loss(document, {"east": answer}, before=of_topic("T", {0: 4, 1: 9}))
+    after = skip_losses(document, data_losses, 0).topic("east", "t")
     assert after == TopicProgress("s", {0: 2, 1: 9}, topic_id="U", epochs={1: 7}, stops={1: 9})
 
 
@@ -209,8 +209,8 @@ def test_what_is_gone_is_dropped_with_all_that_was_said_of_it() -> None:
 
 def test_a_missing_topic_is_parked_under_its_id() -> None:
     document = of_topic("T", {0: 4, 1: 9}, epochs={0: 7}, stops={1: 9})
-    found = find_data_loss(document, {"east": ClusterObservation({}, missing=frozenset({"t"}))})
-    after = skip_losses(document, found, 70)
+    data_losses = find_data_loss(document, {"east": ClusterObservation({}, missing=frozenset({"t"}))})
+    after = skip_losses(document, data_losses, 70)
     assert (after.clusters, after.parked["east"].topics) == (
         {},
         {"t": ParkedTopic("s", {0: 4, 1: 9}, 70, "T", {0: 7}, {1: 9}, missing=True)},

@@ -20,7 +20,7 @@ def document(starts: str, *, bounded: bool = False, clusters: int = 5, partition
     """10,000 splits at offsets of up to ten digits, no two alike, whose leaders have all moved differently often."""
     seed = 1
     chance = random.Random(seed)
-    found = {}
+    progress = {}
     for cluster in range(clusters):
         following = {p: chance.randrange(10**9, 10**10) for p in range(partitions)}
         start = {
@@ -36,8 +36,8 @@ def document(starts: str, *, bounded: bool = False, clusters: int = 5, partition
             topic = replace(topic, stops={p: offset + chance.randrange(10**10) for p, offset in following.items()})
         if starts in ("resumed", "anywhere"):
             topic = replace(topic, start_epochs={p: max(0, epoch - chance.randrange(2)) for p, epoch in epochs.items()})
-        found[f"cluster-{cluster}"] = ClusterProgress({"orders-of-a-region": topic}, "Mk3NTRjNDcwNTdENDM2Qk")
-    return OffsetDocument("5f" * 16, 123_456, "9c" * 16, bounded, clusters=found, state="e1" * 16)
+        progress[f"cluster-{cluster}"] = ClusterProgress({"orders-of-a-region": topic}, "Mk3NTRjNDcwNTdENDM2Qk")
+    return OffsetDocument("5f" * 16, 123_456, "9c" * 16, bounded, clusters=progress, state="e1" * 16)
 
 
 @pytest.mark.parametrize("bounded", [False, True], ids=["streaming", "bounded"])

@@ -37,10 +37,10 @@ def fixed(**ends: int) -> Targets:
 
 
 def unread(
-    found: OffsetDocument, targets: Targets | None, answers: Mapping[str, ClusterObservation] | None = None
+    document: OffsetDocument, targets: Targets | None, answers: Mapping[str, ClusterObservation] | None = None
 ) -> set[str]:
     """Return the clusters with something to read; east has the topic t, and by default does not answer."""
-    return set(still_to_read(found, {"east": ["t"]}, answers or {}, targets))
+    return set(still_to_read(document, {"east": ["t"]}, answers or {}, targets))
 
 
 def test_a_clusters_ends_are_fixed_at_its_first_answer_in_a_run() -> None:
@@ -85,8 +85,8 @@ def test_a_bounded_run_ends_at_its_stops_or_earlier_targets(at: int, targets: Ta
 
 
 def test_a_bounded_run_ignores_clusters_found_after_its_start() -> None:
-    found = progress(bounded=True, stops={0: 10}, east=10)
-    assert still_to_read(found, {"east": ["t"], "new": ["t"]}, {}, None) == {}
+    document = progress(bounded=True, stops={0: 10}, east=10)
+    assert still_to_read(document, {"east": ["t"], "new": ["t"]}, {}, None) == {}
 
 
 NOT_DESCRIBED = {"east": ClusterObservation({})}
@@ -125,21 +125,21 @@ def described(*ends: int) -> dict[str, ClusterObservation]:
 
 def test_a_partition_that_one_broker_lacks_is_still_to_read() -> None:
     topic = TopicProgress("s", {0: 5, 1: 2}, topic_id="T")
-    found = OffsetDocument("q", 3, "p", clusters={"east": ClusterProgress({"t": topic})})
+    document = OffsetDocument("q", 3, "p", clusters={"east": ClusterProgress({"t": topic})})
     # It was described when the run began, only later, or never in the run
     for answers in ([described(5, 9), described(5)], [described(5), described(5, 9)], [described(5), described(5)]):
         targets = Targets()
         for answer in answers:
             targets.fix(answer)
-        assert unread(found, targets, answers[-1]) == {"east"}
+        assert unread(document, targets, answers[-1]) == {"east"}
 
 
 def test_a_partition_that_is_no_longer_assigned_is_not_awaited() -> None:
     topic = TopicProgress("s", {0: 5, 1: 2}, topic_id="T")
-    found = OffsetDocument("q", 3, "p", clusters={"east": ClusterProgress({"t": topic})})
+    document = OffsetDocument("q", 3, "p", clusters={"east": ClusterProgress({"t": topic})})
     targets = Targets(assigned=True)
     targets.fix(described(5))
-    assert unread(found, targets, described(5)) == set()
+    assert unread(document, targets, described(5)) == set()
 
 
 @pytest.mark.parametrize("following", [4, None], ids=["read before", "new"])
@@ -166,6 +166,6 @@ def test_a_topic_re_created_in_a_run_is_left_to_the_next_run() -> None:
     targets = Targets()
     targets.fix({"east": old})
     topic = TopicProgress("s", {0: 3}, topic_id="n")
-    found = OffsetDocument("q", 3, "p", clusters={"east": ClusterProgress({"t": topic})})
-    assert unread(found, targets, {"east": new}) == set()
-    assert unread(found, targets) == {"east"}
+    document = OffsetDocument("q", 3, "p", clusters={"east": ClusterProgress({"t": topic})})
+    assert unread(document, targets, {"east": new}) == set()
+    assert unread(document, targets) == {"east"}

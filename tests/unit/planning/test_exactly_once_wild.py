@@ -92,14 +92,14 @@ class AQueryInAWildWorld(People, RuleBasedStateMachine):
 
     @rule(cluster=CLUSTERS, topic=TOPICS)
     def a_partition_is_added(self, cluster: str, topic: str) -> None:
-        found = self.topic(cluster, topic)
-        if 0 < len(found.ends) < 3 and not found.deleted:
-            found.ends[len(found.ends)] = 2
+        physical = self.topic(cluster, topic)
+        if 0 < len(physical.ends) < 3 and not physical.deleted:
+            physical.ends[len(physical.ends)] = 2
 
     @rule(cluster=CLUSTERS, topic=TOPICS, by=st.integers(1, 3))
     def records_expire(self, cluster: str, topic: str, by: int) -> None:
-        found = self.topic(cluster, topic)
-        found.first = {p: min(end, found.first.get(p, 0) + by) for p, end in found.ends.items()}
+        physical = self.topic(cluster, topic)
+        physical.first = {p: min(end, physical.first.get(p, 0) + by) for p, end in physical.ends.items()}
 
     @rule(cluster=CLUSTERS, reachable=st.booleans())
     def a_cluster_fails_or_is_back(self, cluster: str, reachable: bool) -> None:
@@ -112,8 +112,8 @@ class AQueryInAWildWorld(People, RuleBasedStateMachine):
 
     @rule(cluster=CLUSTERS, topic=TOPICS, described=st.booleans())
     def a_topic_is_not_described_for_a_moment(self, cluster: str, topic: str, described: bool) -> None:
-        found = self.topic(cluster, topic)
-        found.described = found.readable = described
+        physical = self.topic(cluster, topic)
+        physical.described = physical.readable = described
 
     @rule(cluster=CLUSTERS, topic=TOPICS, brokers=st.sampled_from(["none", "one", "all", "all"]))
     def brokers_do_not_list_a_topic_for_a_while(
@@ -124,13 +124,13 @@ class AQueryInAWildWorld(People, RuleBasedStateMachine):
     @precondition(lambda self: self.flavour != "stops")
     @rule(cluster=CLUSTERS, topic=TOPICS, lost=st.integers(0, 4), grown=st.integers(0, 6), crash=st.none() | CRASHES)
     def a_leader_is_elected(self, cluster: str, topic: str, lost: int, grown: int, crash: CrashPoint | None) -> None:
-        found = self.topic(cluster, topic)
-        if found.deleted or not found.ends:
+        physical = self.topic(cluster, topic)
+        if physical.deleted or not physical.ends:
             return
         if crash is not None:
-            found.ends[0] += 2
+            physical.ends[0] += 2
             self.world.step(crash=crash)
-        cut = max(found.first.get(0, 0), found.ends[0] - lost)
+        cut = max(physical.first.get(0, 0), physical.ends[0] - lost)
         self.world.elect(self.world.clusters[cluster], topic, 0, cut, grown)
 
     @precondition(lambda self: self.flavour != "stops")

@@ -121,9 +121,9 @@ def test_a_saved_document_keeps_its_fingerprint(name: str) -> None:
 def test_every_version_of_an_amendment_is_read(tmp_path: Path) -> None:
     (tmp_path / "q" / "amendments").mkdir(parents=True)
     shutil.copy(GOLDEN / "amendment-1.json", tmp_path / "q" / "amendments" / "000000000012-s-e-1.json")
-    (found,) = StateLocation(str(tmp_path)).amendments("q")
+    (amendment,) = StateLocation(str(tmp_path)).amendments("q")
     parts = SplitRange(Split("east", "orders", 1), 40, 98), SplitRange(Split("north", "wide", 3), 4, 9)
-    assert found == Amendment(
+    assert amendment == Amendment(
         "5f" * 16,
         12,
         "9c" * 16,
@@ -158,5 +158,5 @@ def test_an_accepted_identity_names_the_one_that_it_replaces(tmp_path: Path, ver
     (tmp_path / "q" / "accepted").mkdir(parents=True)
     saved = GOLDEN / f"acceptance-identity-{version}.json"
     shutil.copy(saved, tmp_path / "q" / "accepted" / "000001-identity-east.json")
-    found = StateLocation(str(tmp_path)).accepted_identities(OffsetDocument("q"))
-    assert found == {"east": AcceptedIdentity("Qx", "Mk", mark)}
+    accepted = StateLocation(str(tmp_path)).accepted_identities(OffsetDocument("q"))
+    assert accepted == {"east": AcceptedIdentity("Qx", "Mk", mark)}

@@ -53,9 +53,9 @@ def replays(
     words = {"topicIntegrityCheck": str(check).lower(), "failOnDataLoss": str(fail).lower()}
     given = {"streamIds": "s", "metadataPath": "/streams.yaml", "stateLocation": "memory", **words}
     east = SubscribedCluster({"t": "s"}, {}, topic_ids={} if pin is None else {"t": pin})
-    found = Observation(Subscription({"east": east}, ("s",)), {"east": answer})
+    observation = Observation(Subscription({"east": east}, ("s",)), {"east": answer})
     options = parse_options(given, mode="streaming")
-    made = Replays(options, state, lambda _: found, trust_one_broker if confirmed else in_doubt)
+    made = Replays(options, state, lambda _: observation, trust_one_broker if confirmed else in_doubt)
     made.restore(END)
     return made
 
@@ -105,7 +105,7 @@ def test_a_pin_to_the_new_id_leaves_the_range_out(check: bool) -> None:
     made = replays(OTHER, state, check=check, pin="new")
     assert made.ranges(START, END) == []
     assert made.amendments.after(END).next_of(SPLIT) == 4
-    assert [dict(found.reasons) for found in state.amendments("q")] == [{"east": "recreated"}]
+    assert [dict(amendment.reasons) for amendment in state.amendments("q")] == [{"east": "recreated"}]
 
 
 def test_without_a_state_executors_leave_the_range_out() -> None:

@@ -31,7 +31,7 @@ READING = {"t": TopicProgress("s", {0: 5, 1: 6}, topic_id="T")}
 
 def active(**clusters: Mapping[str, TopicProgress]) -> OffsetDocument:
     return OffsetDocument(
-        "q", 3, "p", clusters={name: ClusterProgress(found, "Mk") for name, found in clusters.items()}
+        "q", 3, "p", clusters={name: ClusterProgress(topics, "Mk") for name, topics in clusters.items()}
     )
 
 
@@ -55,8 +55,8 @@ def done(document: OffsetDocument, wanted: Any, observed: Any = None, *, retenti
     return reconcile(document, wanted, observed or {}, now_ms=NOW, retention_ms=retention)
 
 
-def kinds(found: Reconciled) -> list[str]:
-    return [note.kind for note in found.notes]
+def kinds(reconciled: Reconciled) -> list[str]:
+    return [note.kind for note in reconciled.notes]
 
 
 # -- nothing changes ---------------------------------------------------------------------------------------------------
@@ -65,10 +65,10 @@ def kinds(found: Reconciled) -> list[str]:
 @pytest.mark.scenario(19)
 def test_what_is_still_named_goes_on_as_it_is() -> None:
     document = active(east=READING)
-    found = done(document, {"east": named("t")}, {"east": seen(t={0: 9, 1: 9})})
-    assert found.document == document
-    assert not found.new
-    assert not found.notes
+    reconciled = done(document, {"east": named("t")}, {"east": seen(t={0: 9, 1: 9})})
+    assert reconciled.document == document
+    assert not reconciled.new
+    assert not reconciled.notes
 
 
 def test_a_silent_cluster_keeps_its_splits() -> None:
@@ -81,14 +81,14 @@ def test_a_silent_cluster_keeps_its_splits() -> None:
 
 @pytest.mark.scenario(13)
 def test_a_new_topic_brings_new_splits_alone() -> None:
-    found = done(active(east=READING), {"east": named("t", "u")}, {"east": seen(t={0: 9, 1: 9}, u={0: 3})})
-    assert found.new == {Split("east", "u", 0): True}
-    assert found.document.clusters["east"].topics["t"] == READING["t"]
+    reconciled = done(active(east=READING), {"east": named("t", "u")}, {"east": seen(t={0: 9, 1: 9}, u={0: 3})})
+    assert reconciled.new == {Split("east", "u", 0): True}
+    assert reconciled.document.clusters["east"].topics["t"] == READING["t"]
 
 
 def test_an_added_partition_is_not_a_new_topic() -> None:
-    found = done(active(east=READING), {"east": named("t")}, {"east": seen(t={0: 9, 1: 9, 2: 1})})
-    assert found.new == {Split("east", "t", 2): False}
+    reconciled = done(active(east=READING), {"east": named("t")}, {"east": seen(t={0: 9, 1: 9, 2: 1})})
+    assert reconciled.new == {Split("east", "t", 2): False}
 
 
 # -- parked ------------------------------------------------------------------------------------------------------------
@@ -96,27 +96,27 @@ def test_an_added_partition_is_not_a_new_topic() -> None:
 
 @pytest.mark.scenario(31)
 def test_a_removed_cluster_is_parked_where_it_was() -> None:
-    found = done(active(east=READING), {})
+    reconciled = done(active(east=READING), {})
     kept = ParkedTopic("s", {0: 5, 1: 6}, NOW + RETENTION, topic_id="T")
-    assert found.document.clusters == {}
-    assert found.document.parked == {"east": ParkedCluster({"t": kept}, "Mk")}
-    assert kinds(found) == ["parked"]
+    assert reconciled.document.clusters == {}
+    assert reconciled.document.parked == {"east": ParkedCluster({"t": kept}, "Mk")}
+    assert kinds(reconciled) == ["parked"]
 
 
 @pytest.mark.scenario(18)
 @pytest.mark.scenario(32)
 def test_a_removed_topic_is_parked_and_the_others_go_on() -> None:
     both = {**READING, "u": TopicProgress("s", {0: 1})}
-    found = done(active(east=both), {"east": named("t")}, {"east": seen(t={0: 9, 1: 9})})
-    assert set(found.document.clusters["east"].topics) == {"t"}
-    assert set(found.document.parked["east"].topics) == {"u"}
+    reconciled = done(active(east=both), {"east": named("t")}, {"east": seen(t={0: 9, 1: 9})})
+    assert set(reconciled.document.clusters["east"].topics) == {"t"}
+    assert set(reconciled.document.parked["east"].topics) == {"u"}
 
 
 def test_without_retention_nothing_is_kept() -> None:
     for document in (active(east=READING), parked(NOW + 1, east={0: 5})):
-        found = done(document, {}, retention=0)
-        assert found.document.parked == {}
-        assert kinds(found) == ["expired"]
+        reconciled = done(document, {}, retention=0)
+        assert reconciled.document.parked == {}
+        assert kinds(reconciled) == ["expired"]
 
 
 def test_a_deadline_is_written_once() -> None:
@@ -129,18 +129,18 @@ def test_a_deadline_is_written_once() -> None:
 
 @pytest.mark.scenario(20)
 def test_back_in_time_it_resumes_exactly() -> None:
-    found = done(parked(NOW + 1, east={0: 5}), {"east": named("t")}, {"east": seen(t={0: 9})})
-    assert found.document == active(east={"t": TopicProgress("s", {0: 5}, topic_id="T")})
-    assert not found.new
-    assert kinds(found) == ["resumed"]
+    reconciled = done(parked(NOW + 1, east={0: 5}), {"east": named("t")}, {"east": seen(t={0: 9})})
+    assert reconciled.document == active(east={"t": TopicProgress("s", {0: 5}, topic_id="T")})
+    assert not reconciled.new
+    assert kinds(reconciled) == ["resumed"]
 
 
 def test_back_too_late_it_starts_as_new_and_says_so() -> None:
-    found = done(parked(NOW, east={0: 5}), {"east": named("t")}, {"east": seen(t={0: 9})})
-    assert found.new == {Split("east", "t", 0): True}
-    assert found.document.parked == {}
-    assert kinds(found) == ["expired"]
-    assert "starts as new" in found.notes[0].text
+    reconciled = done(parked(NOW, east={0: 5}), {"east": named("t")}, {"east": seen(t={0: 9})})
+    assert reconciled.new == {Split("east", "t", 0): True}
+    assert reconciled.document.parked == {}
+    assert kinds(reconciled) == ["expired"]
+    assert "starts as new" in reconciled.notes[0].text
 
 
 def test_a_topic_named_in_time_resumes_however_late_the_answer() -> None:
@@ -148,11 +148,11 @@ def test_a_topic_named_in_time_resumes_however_late_the_answer() -> None:
     silent = done(parked(NOW + 1, east={0: 5}), {"east": named("t")}).document
     assert silent == parked(NOW + 1, awaited=True, east={0: 5})
     # When it answers long after its deadline
-    found = reconcile(
+    reconciled = reconcile(
         silent, {"east": named("t")}, {"east": seen(t={0: 9})}, now_ms=NOW + 10_000, retention_ms=RETENTION
     )
     # Then it continues at its offset
-    assert found.document.next_of(Split("east", "t", 0)) == 5
+    assert reconciled.document.next_of(Split("east", "t", 0)) == 5
 
 
 def test_a_topic_named_too_late_is_not_awaited() -> None:
@@ -160,41 +160,41 @@ def test_a_topic_named_too_late_is_not_awaited() -> None:
 
 
 def test_gone_again_before_it_answered_is_a_parking_of_its_own() -> None:
-    found = done(parked(NOW - 500, awaited=True, east={0: 5}), {})
-    assert found.document == parked(NOW + RETENTION, east={0: 5})
+    reconciled = done(parked(NOW - 500, awaited=True, east={0: 5}), {})
+    assert reconciled.document == parked(NOW + RETENTION, east={0: 5})
 
 
 def test_a_topic_that_its_cluster_does_not_have_is_awaited() -> None:
     missing = ClusterObservation({}, "Mk", frozenset({"t"}))
-    found = done(parked(NOW + 1, east={0: 5}), {"east": named("t")}, {"east": missing})
-    assert found.document == parked(NOW + 1, awaited=True, east={0: 5})
+    reconciled = done(parked(NOW + 1, east={0: 5}), {"east": named("t")}, {"east": missing})
+    assert reconciled.document == parked(NOW + 1, awaited=True, east={0: 5})
 
 
 def test_recreated_while_it_was_parked_it_starts_as_new() -> None:
-    found = done(parked(east={0: 5}), {"east": named("t")}, {"east": seen("other", t={0: 9})})
-    assert found.new == {Split("east", "t", 0): True}
-    assert kinds(found) == ["recreated"]
-    assert found.document.clusters["east"].topics["t"].topic_id == "other"
+    reconciled = done(parked(east={0: 5}), {"east": named("t")}, {"east": seen("other", t={0: 9})})
+    assert reconciled.new == {Split("east", "t", 0): True}
+    assert kinds(reconciled) == ["recreated"]
+    assert reconciled.document.clusters["east"].topics["t"].topic_id == "other"
 
 
 def test_a_topic_recreated_while_it_was_read_gets_a_note() -> None:
-    found = done(active(east=READING), {"east": named("t")}, {"east": seen("other", t={0: 9, 1: 9})})
-    assert kinds(found) == ["recreated"]
-    assert found.document.next_of(Split("east", "t", 0)) == 5
+    reconciled = done(active(east=READING), {"east": named("t")}, {"east": seen("other", t={0: 9, 1: 9})})
+    assert kinds(reconciled) == ["recreated"]
+    assert reconciled.document.next_of(Split("east", "t", 0)) == 5
 
 
 def test_brokers_that_tell_no_topic_ids_are_believed() -> None:
-    found = done(parked(east={0: 5}), {"east": named("t")}, {"east": seen(None, t={0: 9})})
-    assert kinds(found) == ["resumed"]
+    reconciled = done(parked(east={0: 5}), {"east": named("t")}, {"east": seen(None, t={0: 9})})
+    assert kinds(reconciled) == ["resumed"]
 
 
 def test_active_progress_wins_over_parked_even_if_smaller() -> None:
     both = OffsetDocument(
         "q", 3, "p", clusters=active(east=READING).clusters, parked=parked(east={0: 900, 2: 7}).parked
     )
-    found = done(both, {"east": named("t")}, {"east": seen(t={0: 999, 1: 9, 2: 9})})
-    assert found.document.clusters["east"].topics["t"].next == {0: 5, 1: 6, 2: 7}
-    assert found.document.parked == {}
+    reconciled = done(both, {"east": named("t")}, {"east": seen(t={0: 999, 1: 9, 2: 9})})
+    assert reconciled.document.clusters["east"].topics["t"].next == {0: 5, 1: 6, 2: 7}
+    assert reconciled.document.parked == {}
 
 
 def test_parked_twice_the_progress_that_was_active_wins() -> None:
@@ -252,8 +252,8 @@ def test_parked_offsets_of_another_cluster_stay_parked() -> None:
 
     # When that cluster is named again, then it continues there
     back = {**wanted, "new": named("u")}
-    found, _ = recognise(after, back, {"new": ClusterObservation({}, "Qx")})
-    assert found.parked == parked_topics("Qx", new={"u": 77})
+    recognised, _ = recognise(after, back, {"new": ClusterObservation({}, "Qx")})
+    assert recognised.parked == parked_topics("Qx", new={"u": 77})
 
 
 @pytest.mark.parametrize("kafka_id", ["Qx", None], ids=["answers", "silent"])
@@ -296,9 +296,9 @@ def worlds(draw: st.DrawFn) -> tuple[OffsetDocument, dict[str, SubscribedCluster
     # In every document, a split is either active or parked.
     kept = {
         cluster: ParkedCluster(
-            {n: t for n, t in found.topics.items() if document.topic(cluster, n) is None}, found.kafka_id
+            {n: t for n, t in content.topics.items() if document.topic(cluster, n) is None}, content.kafka_id
         )
-        for cluster, found in document.parked.items()
+        for cluster, content in document.parked.items()
     }
     clean = OffsetDocument(document.query, document.number, document.previous, clusters=document.clusters, parked=kept)
     wanted = draw(strategies.wanted())
@@ -311,14 +311,14 @@ def test_a_split_is_active_or_parked_and_its_offset_never_moves(
 ) -> None:
     document, wanted, observed = world
     before = dict(everything(document))
-    found = reconcile(document, wanted, observed, now_ms=now, retention_ms=retention)
-    after = list(everything(found.document))
+    reconciled = reconcile(document, wanted, observed, now_ms=now, retention_ms=retention)
+    after = list(everything(reconciled.document))
     assert len(after) == len({split for split, _ in after}), "known twice"
     assert all(before[split] == following for split, following in after)
-    assert not found.new.keys() & dict(after).keys(), "new and known"
-    given_up = {(note.cluster, note.topic) for note in found.notes if note.kind in ("expired", "recreated")}
+    assert not reconciled.new.keys() & dict(after).keys(), "new and known"
+    given_up = {(note.cluster, note.topic) for note in reconciled.notes if note.kind in ("expired", "recreated")}
     assert all((split.cluster, split.topic) in given_up for split in before.keys() - dict(after).keys())
-    for cluster, kept in found.document.parked.items():
+    for cluster, kept in reconciled.document.parked.items():
         for topic, left in kept.topics.items():
             assert left.until_ms > now or left.awaited or retention == 0, (cluster, topic)
 

@@ -70,8 +70,8 @@ def replays(state: MemoryState | None, topic_id: str | None, fail: str) -> Repla
     """A query that restarts with a pending batch and finds this topic."""
     given = {"streamIds": "s", "metadataPath": "/streams.yaml", "stateLocation": "memory", "failOnDataLoss": fail}
     seen = ClusterObservation({"t": TopicObservation({0: 12}, topic_id=topic_id)}, "Mk")
-    found = Observation(Subscription({"east": SubscribedCluster({"t": "s"}, {})}, ("s",)), {"east": seen})
-    made = Replays(parse_options(given, mode="streaming"), state, lambda _: found)
+    observation = Observation(Subscription({"east": SubscribedCluster({"t": "s"}, {})}, ("s",)), {"east": seen})
+    made = Replays(parse_options(given, mode="streaming"), state, lambda _: observation)
     made.restore(END)
     return made
 
@@ -92,7 +92,7 @@ def test_with_losses_accepted_an_old_topics_batch_is_left_out() -> None:
     made = replays(state, "new", "false")
     assert made.ranges(START, END) == []
     assert made.amendments.after(END).next_of(SPLIT) == 4
-    assert [dict(found.reasons) for found in state.amendments("q")] == [{"east": "recreated"}]
+    assert [dict(amendment.reasons) for amendment in state.amendments("q")] == [{"east": "recreated"}]
 
 
 @pytest.mark.parametrize(("topic_id", "fail"), [("old", "true"), (None, "true"), ("new", "false")])
@@ -110,7 +110,7 @@ def test_brokers_are_asked_about_all_topics_of_a_batch_at_once(disputed: bool) -
     end = OffsetDocument("q", 2, fingerprint(start), clusters={"east": ClusterProgress(topics, "Mk")})
     seen = {name: TopicObservation(dict.fromkeys(range(3), 12), topic_id=f"new {name}") for name in "tu"}
     named = Subscription({"east": SubscribedCluster(dict.fromkeys("tu", "s"), {})}, ("s",))
-    found = Observation(named, {"east": ClusterObservation(seen, "Mk")})
+    observation = Observation(named, {"east": ClusterObservation(seen, "Mk")})
     asked: list[Any] = []
 
     def ask(question: Any, _: Observation) -> frozenset[tuple[str, str]]:
@@ -118,7 +118,7 @@ def test_brokers_are_asked_about_all_topics_of_a_batch_at_once(disputed: bool) -
         return frozenset(question.ids) if disputed else frozenset()
 
     given = {"streamIds": "s", "metadataPath": "/s.yaml", "stateLocation": "memory", "failOnDataLoss": "false"}
-    made = Replays(parse_options(given, mode="streaming"), MemoryState(), lambda _: found, ask)
+    made = Replays(parse_options(given, mode="streaming"), MemoryState(), lambda _: observation, ask)
     made.restore(end)
 
     # Then they are asked once, and a broker that stands alone leaves nothing out

@@ -71,9 +71,9 @@ def observation(
     return Observation(Subscription(clusters, ("s",)), answers)
 
 
-def restarted(state: MemoryState | None, found: Observation, **options: Any) -> Replays:
+def restarted(state: MemoryState | None, observed: Observation, **options: Any) -> Replays:
     """Return the replays of the query's next process, with this observation."""
-    replays = Replays(replace(OPTIONS, **options), state, lambda _: found)
+    replays = Replays(replace(OPTIONS, **options), state, lambda _: observed)
     replays.restore(END)
     return replays
 
@@ -221,9 +221,9 @@ def test_refused_on_request_with_the_choices() -> None:
 
 def test_a_removed_topic_of_a_silent_cluster_is_refused() -> None:
     state = MemoryState()
-    found = observation({"east": ("u",), "west": ("t",)}, silent="east")
+    observed = observation({"east": ("u",), "west": ("t",)}, silent="east")
     with pytest.raises(PendingRangesError, match=r"east/t\[0\]"):
-        restarted(state, found, pending_removed_ranges="refuse").ranges(START, END)
+        restarted(state, observed, pending_removed_ranges="refuse").ranges(START, END)
     assert not state.files
 
 
@@ -268,8 +268,8 @@ def test_a_range_of_a_recognised_cluster_is_read(state: MemoryState | None, rena
 )
 def test_a_range_is_not_read_under_an_id_that_is_not_recognised(kafka_id: str | None, saved: str | None) -> None:
     start, end = (
-        replace(found, clusters={**found.clusters, "west": replace(found.clusters["west"], kafka_id=saved)})
-        for found in (START, END)
+        replace(document, clusters={**document.clusters, "west": replace(document.clusters["west"], kafka_id=saved)})
+        for document in (START, END)
     )
     state = MemoryState()
     replays = restarted(state, found_as("sunset", kafka_id, "occident"))
@@ -279,13 +279,13 @@ def test_a_range_is_not_read_under_an_id_that_is_not_recognised(kafka_id: str | 
 
 def test_a_range_of_a_silent_new_id_is_read_once_it_answers() -> None:
     # Given two renames, and a new id that does not answer before the replay
-    found = found_as("sunset", "Qx", "occident")
-    silent = replace(found, answers={"east": found.answers["east"]})
+    observed = found_as("sunset", "Qx", "occident")
+    silent = replace(observed, answers={"east": observed.answers["east"]})
     replays = restarted(MemoryState(), silent)
 
     # Then the range is left out, and the next plan with an answer begins at its start
     assert replays.ranges(START, END) == [EAST_T, EAST_U]
-    after, _ = carry_over(replays.amendments.after(END), found.subscription.clusters, found.answers)
+    after, _ = carry_over(replays.amendments.after(END), observed.subscription.clusters, observed.answers)
     assert after.next_of(Split("sunset", "t", 0)) == WEST_T.start
 
 
@@ -307,7 +307,7 @@ def test_an_id_that_a_plan_would_not_recognise_reads_no_range(taken: str) -> Non
     # Given an id that has the `cluster.id` of `west`, but the offsets of another cluster
     parked = "sunset" if taken == "parked as another cluster" else "occident"
     kept = {parked: ParkedCluster({"t": ParkedTopic("s", {0: 8}, 1 << 60)}, "Other")}
-    start, end = (replace(found, parked=kept) for found in (START, END))
+    start, end = (replace(document, parked=kept) for document in (START, END))
     replays = restarted(MemoryState(), found_as("sunset", "Qx", "occident"))
 
     # Then the replay is refused, as the next plan would be

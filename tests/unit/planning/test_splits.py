@@ -74,10 +74,10 @@ def test_pieces_cover_the_ranges_exactly(
     pieces = slice_ranges(whole, min_partitions=min_partitions, max_records=max_records)
     assert all(piece.size > 0 for piece in pieces)
     assert max_records is None or all(piece.size <= max_records for piece in pieces)
-    for found in whole:
-        own = sorted((p.start, p.end) for p in pieces if p.split == found.split)
-        assert [start for start, _ in own] == ([found.start, *[end for _, end in own[:-1]]] if found.size else [])
-        assert not own or own[-1][1] == found.end
+    for unsliced in whole:
+        own = sorted((p.start, p.end) for p in pieces if p.split == unsliced.split)
+        assert [start for start, _ in own] == ([unsliced.start, *[end for _, end in own[:-1]]] if unsliced.size else [])
+        assert not own or own[-1][1] == unsliced.end
 
 
 def few(cluster: str, count: int, size: int = 1) -> list[SplitRange]:

@@ -40,9 +40,9 @@ def saved(following: int, *, number: int = 1, **more: Any) -> OffsetDocument:
 
 
 def topic_of(document: OffsetDocument) -> TopicProgress:
-    found = document.topic("east", "t")
-    assert found is not None
-    return found
+    progress = document.topic("east", "t")
+    assert progress is not None
+    return progress
 
 
 START = saved(4)
@@ -145,9 +145,9 @@ def test_a_new_topic_that_one_broker_lacks_keeps_it_open(absent: bool) -> None:
             return question.topics if absent else frozenset()
         return all_logs_begin_at_zero(question)
 
-    found = run_steps(plan_batch(plan_input(ended(), two, answers, options=EVALUATED)), brokers)
-    assert found.waits_for == ("" if absent else "not all partitions are described of east/u")
-    assert found.plan.document.over is absent
+    planned_batch = run_steps(plan_batch(plan_input(ended(), two, answers, options=EVALUATED)), brokers)
+    assert planned_batch.waits_for == ("" if absent else "not all partitions are described of east/u")
+    assert planned_batch.plan.document.over is absent
 
 
 def test_newer_metadata_not_in_force_keep_the_query_open() -> None:
@@ -173,9 +173,9 @@ def test_newer_metadata_not_in_force_keep_the_query_open() -> None:
 def test_a_query_that_goes_on_gives_the_reason(more: dict[str, Any], why: str) -> None:
     answers = {"east": ClusterObservation({"t": TopicObservation({0: 12}, {}, topic_id="id")}, "Mk")}
     given = {"wanted": {"east": EAST}} | more
-    found = plan(plan_input(ended(), given.pop("wanted"), answers, options=EVALUATED, **given))
-    assert found.waits_for == why and found.plan.document.over is not bool(why)
-    assert found.warnings["waits-for",] == (
+    planned_batch = plan(plan_input(ended(), given.pop("wanted"), answers, options=EVALUATED, **given))
+    assert planned_batch.waits_for == why and planned_batch.plan.document.over is not bool(why)
+    assert planned_batch.warnings["waits-for",] == (
         (why and f"all splits have reached their stop records, but the query goes on: {why}") or None
     )
 
@@ -199,9 +199,9 @@ def test_parked_splits_with_records_keep_the_query_open(kept: ParkedTopic, keeps
     absent = {"west": ClusterObservation({}, "Mw", missing=frozenset({"t"}))} if kept.missing else {}
 
     # Then the query waits for it, until it is given up
-    found = plan(plan_input(logged, wanted, answers | absent, options=EVALUATED, now_ms=600))
-    assert found.plan.document.over is not keeps_it_open
-    assert found.waits_for.startswith("west/t is parked, ") is keeps_it_open
+    planned_batch = plan(plan_input(logged, wanted, answers | absent, options=EVALUATED, now_ms=600))
+    assert planned_batch.plan.document.over is not keeps_it_open
+    assert planned_batch.waits_for.startswith("west/t is parked, ") is keeps_it_open
     given_up = EVALUATED | {"removedClusterRetention": "0"}
     later = plan(plan_input(logged, wanted, answers | absent, options=given_up, now_ms=600)).plan.document
     assert later.over
@@ -282,8 +282,8 @@ def test_open_splits_of_a_recreated_topic_are_still_a_loss() -> None:
 def replays(state: MemoryState, **options: str) -> Replays:
     given = {"streamIds": "s", "metadataPath": "/streams.yaml", "stateLocation": "memory", **options}
     seen = ClusterObservation({"t": TopicObservation({0: 12}, topic_id="id")}, "Mk")
-    found = Observation(Subscription({"east": EAST}, ("s",)), {"east": seen})
-    return Replays(parse_options(given, mode="streaming"), state, lambda _: found)
+    observation = Observation(Subscription({"east": EAST}, ("s",)), {"east": seen})
+    return Replays(parse_options(given, mode="streaming"), state, lambda _: observation)
 
 
 def reported(offset: int) -> MemoryState:

@@ -68,10 +68,10 @@ class AQueryWithAnEvaluator(People, AQueryAndItsWorld):
 
     @rule(cluster=CLUSTERS, topic=TOPICS, behind=st.integers(0, 3))
     def stop_records_arrive(self, cluster: str, topic: str, behind: int) -> None:
-        found = self.world.clusters[cluster].topics[topic]
-        for partition, end in found.ends.items():
-            self.marked.add((found.topic_id, partition, end))
-        found.ends = {partition: end + 1 + behind for partition, end in found.ends.items()}
+        physical = self.world.clusters[cluster].topics[topic]
+        for partition, end in physical.ends.items():
+            self.marked.add((physical.topic_id, partition, end))
+        physical.ends = {partition: end + 1 + behind for partition, end in physical.ends.items()}
 
     @rule(crash=st.none() | CRASHES)
     def stop_records_arrive_everywhere(self, crash: CrashPoint | None) -> None:

@@ -18,9 +18,9 @@ SAVED = OffsetDocument("q", 3, "p", state="e1")
 
 @pytest.fixture
 def state(tmp_path: Path) -> StateLocation:
-    found = StateLocation(str(tmp_path / "state"))
-    found.bind("q", "e1")
-    return found
+    location = StateLocation(str(tmp_path / "state"))
+    location.bind("q", "e1")
+    return location
 
 
 def test_the_state_that_the_query_has_used_is_accepted(state: StateLocation) -> None:

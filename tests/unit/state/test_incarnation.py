@@ -26,9 +26,9 @@ MADE = Amendment("q", 3, "aa", "bb", (PART,), {"east": "unreachable"}, 1_000)
 
 @pytest.fixture
 def state(tmp_path: Path) -> StateLocation:
-    found = StateLocation(str(tmp_path))
-    found.bind("q", "e1")
-    return found
+    location = StateLocation(str(tmp_path))
+    location.bind("q", "e1")
+    return location
 
 
 def started(state: StateLocation) -> Incarnation:
@@ -127,9 +127,9 @@ def test_a_found_amendment_applies_for_all_later_drivers(state: StateLocation) -
 def test_a_driver_that_died_before_its_record_changes_nothing(state: StateLocation) -> None:
     started(state).save(MADE)
     state.write("q/drivers/000000000009-dead.json", {"version": 1})
-    found = Incarnation(state)
-    assert [made.left_out for made in found.begin(SAVED)] == [(PART,)]
-    assert found.name.startswith("000000000010-")
+    driver = Incarnation(state)
+    assert [made.left_out for made in driver.begin(SAVED)] == [(PART,)]
+    assert driver.name.startswith("000000000010-")
 
 
 def test_an_empty_record_leaves_the_one_before_in_force(state: StateLocation, tmp_path: Path) -> None:
@@ -158,8 +158,8 @@ def test_a_late_amendment_does_not_replace_the_newest_drivers(state: StateLocati
 
 def test_of_two_starts_at_once_one_is_refused(state: StateLocation, monkeypatch: pytest.MonkeyPatch) -> None:
     state.write("q/drivers/000000000002-other.json", {"version": 1, "host": "node-7"})
-    found = iter([[], state.drivers("q")])
-    monkeypatch.setattr(state, "drivers", lambda query: next(found))
+    listings = iter([[], state.drivers("q")])
+    monkeypatch.setattr(state, "drivers", lambda query: next(listings))
     with pytest.raises(DriverReplacedError, match="host node-7"):
         Incarnation(state).begin(SAVED)
 

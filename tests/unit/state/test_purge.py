@@ -65,7 +65,7 @@ def test_old_amendments_go_and_the_newest_stays(state: StateLocation, tmp_path: 
     state.save_amendment(amendment(3))
     make_old(tmp_path)
     purge(state, SAVED, DRIVER)
-    assert [found.number for found in state.amendments("q")] == [NUMBER - KEPT_DOCUMENTS, NUMBER]
+    assert [kept_amendment.number for kept_amendment in state.amendments("q")] == [NUMBER - KEPT_DOCUMENTS, NUMBER]
 
 
 def test_the_newest_amendment_still_shows_an_old_checkpoint(state: StateLocation, tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_the_newest_amendment_still_shows_an_old_checkpoint(state: StateLocation
     state.save_amendment(amendment(2))
     make_old(tmp_path)
     purge(state, SAVED, DRIVER)
-    assert [found.number for found in state.amendments("q")] == [2]
+    assert [kept_amendment.number for kept_amendment in state.amendments("q")] == [2]
 
 
 def test_amendments_of_the_last_month_stay(state: StateLocation) -> None:
@@ -88,7 +88,7 @@ def test_one_start_deletes_a_bounded_number(state: StateLocation, tmp_path: Path
         state.save_amendment(amendment(number))
     make_old(tmp_path)
     purge(state, SAVED, DRIVER)
-    assert [found.number for found in state.amendments("q")] == list(range(MOST + 1, MOST + 30))
+    assert [kept_amendment.number for kept_amendment in state.amendments("q")] == list(range(MOST + 1, MOST + 30))
 
 
 def test_a_mark_of_an_undone_amendment_stays_as_long_as_it(state: StateLocation, tmp_path: Path) -> None:

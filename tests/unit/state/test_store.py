@@ -43,7 +43,7 @@ def test_a_uri_is_never_a_folder_of_the_working_directory(uri: str) -> None:
 @pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}"])
 def test_a_percent_sign_is_a_character_as_to_hadoop(form: str, tmp_path: Path) -> None:
     StateLocation(form.format(tmp_path / "a%20b")).save_amendment(MADE)
-    assert [found.name for found in tmp_path.iterdir()] == ["a%20b"]
+    assert [folder.name for folder in tmp_path.iterdir()] == ["a%20b"]
 
 
 def test_each_query_has_its_own(uri: str) -> None:
@@ -243,8 +243,8 @@ def test_reports_of_executors_are_one_file_per_split(uri: str) -> None:
         state.save_seen("q", "bb", "topic-id", PART.split, {"topicId": topic_id})
     state.save_seen("q", "bb", "topic-id", other, {"topicId": "T"})
     state.save_seen("q", "cc", "divergence", other, {"offset": 5})
-    found = {(kind, split): content.get("topicId") for kind, split, content, _ in state.seen("q", "bb")}
-    assert found == {("topic-id", PART.split): "second attempt", ("topic-id", other): "T"}
+    reports = {(kind, split): content.get("topicId") for kind, split, content, _ in state.seen("q", "bb")}
+    assert reports == {("topic-id", PART.split): "second attempt", ("topic-id", other): "T"}
     assert [seen.content["offset"] for seen in state.seen("q", "cc")] == [5]
     assert state.seen("q", "never") == []
 
@@ -261,7 +261,7 @@ def test_in_hdfs_a_repeated_write_leaves_the_first_file(tmp_path: Path, monkeypa
     state._fs, state._root = Hdfs(str(tmp_path), fs.LocalFileSystem()), "state"
     for topic_id in ("first attempt", "second attempt"):
         state.save_seen("q", "bb", "topic-id", PART.split, {"topicId": topic_id})
-    assert [found.content["topicId"] for found in state.seen("q", "bb")] == ["first attempt"]
+    assert [report.content["topicId"] for report in state.seen("q", "bb")] == ["first attempt"]
     assert len(list((tmp_path / "state" / "q" / "seen" / "bb").iterdir())) == 1
 
 
@@ -280,10 +280,10 @@ def test_in_hdfs_a_failed_write_leaves_no_draft(tmp_path: Path, monkeypatch: pyt
 
 def test_many_files_are_all_read(tmp_path: Path) -> None:
     state = StateLocation(str(tmp_path))
-    found = {Split("east", "t", partition): partition * 7 for partition in range(100)}
-    for split, offset in found.items():
+    offsets = {Split("east", "t", partition): partition * 7 for partition in range(100)}
+    for split, offset in offsets.items():
         state.save_seen("q", "batch", "stop-record", split, {"offset": offset, "topicId": "id"})
-    assert {each.split: each.content["offset"] for each in state.seen("q", "batch")} == found
+    assert {each.split: each.content["offset"] for each in state.seen("q", "batch")} == offsets
 
 
 def test_reports_that_cannot_be_read_do_not_fail_a_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -27,15 +27,15 @@ class FakeCluster(KubeCluster):
     def kubectl(self, *arguments: str, config: Path | None = None, stdin: str | None = None) -> str:
         verb = arguments[2]
         self.stdin[verb] = stdin or ""
-        found = self._labelled if stdin is None else self._live
+        items = self._labelled if stdin is None else self._live
         if verb == "apply":
-            found = list(yaml.safe_load_all(self.stdin["apply"]))
-        return json.dumps(found[0] if len(found) == 1 else {"kind": "List", "items": list(found)})
+            items = list(yaml.safe_load_all(self.stdin["apply"]))
+        return json.dumps(items[0] if len(items) == 1 else {"kind": "List", "items": list(items)})
 
 
-def applied(found: dict[str, Any]) -> dict[str, Any]:
+def applied(manifest: dict[str, Any]) -> dict[str, Any]:
     """Return an object as the tool applies it."""
-    return {**found, "metadata": {**found["metadata"], "labels": {LABEL: "orders"}}}
+    return {**manifest, "metadata": {**manifest["metadata"], "labels": {LABEL: "orders"}}}
 
 
 def test_labelled_objects_that_git_dropped_are_pruned() -> None:

@@ -11,7 +11,7 @@ from tests.support.prose_lint import check_page, check_python, main, statistics
 
 def problems(source: str, file: str = "spark_app/x.py") -> list[str]:
     check = check_page if file.endswith(".md") else check_python
-    return [f"{found.line}: {found.problem}" for found in check(file, source)]
+    return [f"{finding.line}: {finding.problem}" for finding in check(file, source)]
 
 
 def test_plain_texts_pass() -> None:

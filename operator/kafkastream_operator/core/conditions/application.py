@@ -57,8 +57,8 @@ def application_found(view: View, document: Document, *, paused: bool = False) -
 def _failed(view: View, application: Application) -> Condition:
     """Say that the application has failed, and why."""
     name, group = view.spec.application_ref.name, view.spec.application_ref.api_version.partition("/")[0]
-    found, ended = last_failure(view), application.life == "Failed"
-    own = found if found is not None and found.submission == application.failed_submission else None
+    failure, ended = last_failure(view), application.life == "Failed"
+    own = failure if failure is not None and failure.submission == application.failed_submission else None
     cause = (own.cause if own is not None else "") or application.failure.cause
     text = (
         f"SparkApplication {name} {has_failed(own.count if own is not None else 1)}, and"
@@ -93,10 +93,10 @@ def _topic_changed(
 def _to_release(verdict: TopicVerdict, document: Document) -> str:
     """Say how a changed topic that was taken out leaves the document: without a driver, nothing drains."""
     changed = {Key(topic.cluster, topic.topic) for topic in verdict.changed}
-    found = sorted(changed.intersection(draining_in(document.streams)))
-    if not found:
+    draining = sorted(changed.intersection(draining_in(document.streams)))
+    if not draining:
         return ""
     return (
-        f" {first_few(found, 5)} was taken out and drains, so the next driver would still read it: to give up its"
-        f" unread records, annotate the subscription: {RELEASE_ANNOTATION}={','.join(map(str, found[:5]))}."
+        f" {first_few(draining, 5)} was taken out and drains, so the next driver would still read it: to give up its"
+        f" unread records, annotate the subscription: {RELEASE_ANNOTATION}={','.join(map(str, draining[:5]))}."
     )

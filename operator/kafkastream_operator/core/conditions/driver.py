@@ -88,11 +88,11 @@ def never_reached(view: View, document: Document) -> Condition:
     is_covered = has_applied(document.revision, subscription=view.uid, driver=driver)
     missing = f"driver {driver.name} has not reported revision {document.revision.counter} yet"
     named = {cluster for stream in document.streams.values() for cluster in active(stream)["clusters"]}
-    found = [f"{name}: {why}" for name, why in sorted(report.never_reached.items()) if name in named]
-    if found:
+    unreached = [f"{name}: {why}" for name, why in sorted(report.never_reached.items()) if name in named]
+    if unreached:
         text = (
             f"driver {driver.name} reads the other clusters, and has never read"
-            f" {first_few(found, 5, separator='; ')}. Correct the servers, the log-in or the network, or take the"
+            f" {first_few(unreached, 5, separator='; ')}. Correct the servers, the log-in or the network, or take the"
             " cluster out of its stream: it is read from its start when it answers"
         )
         text += "" if is_covered else f". This is from its last report: {missing}"

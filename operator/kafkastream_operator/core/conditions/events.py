@@ -48,24 +48,24 @@ def events_of(
         released: {topic that leaves the document: why}.
         contest: has an Event for each restoration, until its condition says that there are many.
     """
-    found = []
+    events = []
     if document is not None:
         name = config_map_name(view.spec.application_ref.name)
         revision = f"revision {document.revision.counter}"
         if contest.restores and not contest.is_contested:
             text = f"ConfigMap {name} was edited or deleted; the operator wrote {revision} again"
-            found.append(("Restored", text))
+            events.append(("Restored", text))
         elif not contest.restores:
-            found.append(("Rendered", f"{revision}: {', '.join(sorted(document.streams))}"))
-    found += [
+            events.append(("Rendered", f"{revision}: {', '.join(sorted(document.streams))}"))
+    events += [
         ("Released", f"{key} leaves the document: {why}{_kafka_cluster(view, key)}")
         for key, why in sorted(released.items())
     ]
     if _is_confirmed(view, step):
-        found.append((step.condition.reason, step.condition.message))
+        events.append((step.condition.reason, step.condition.message))
     if isinstance(step.effect, Patch):
-        found.append(("Restarting", f"for revision {step.effect.token}, attempt {step.effect.attempt}"))
-    return (*found, *new_problems(view, conditions))
+        events.append(("Restarting", f"for revision {step.effect.token}, attempt {step.effect.attempt}"))
+    return (*events, *new_problems(view, conditions))
 
 
 def _is_confirmed(view: View, step: Step) -> bool:
@@ -79,8 +79,8 @@ def _is_confirmed(view: View, step: Step) -> bool:
 def _kafka_cluster(view: View, key: Key) -> str:
     """Name the Kafka cluster that the driver drained: its servers may belong to another one when somebody reads it."""
     report = own_report(view.driver, view.uid)
-    found = report.draining.get(key) if report is not None else None
-    return f" (cluster.id {found.kafka_id})" if found is not None and found.kafka_id else ""
+    topic_report = report.draining.get(key) if report is not None else None
+    return f" (cluster.id {topic_report.kafka_id})" if topic_report is not None and topic_report.kafka_id else ""
 
 
 def unused_releases(releases: Iterable[str], draining: Sequence[DrainingTopic]) -> Events:
@@ -99,7 +99,7 @@ def new_problems(view: View, conditions: Iterable[Condition]) -> Events:
     """
     before, now = ({known.type: known for known in those} for those in (view.status.conditions, conditions))
     was_moving, is_moving = ("RolledOut" in those and those["RolledOut"].reason in TRANSIENT for those in (before, now))
-    found = _new_failure(view)
+    events = _new_failure(view)
     for present in (present for present in now.values() if present.type not in SUMMARY):
         old = before.get(present.type)
         # The messages of a roll-out or a drain change all the time. A message about streams changes only with them.
@@ -116,10 +116,10 @@ def new_problems(view: View, conditions: Iterable[Condition]) -> Events:
             and not same
             and (present.type in EVENT_TYPES or present.reason in EVENT_REASONS)
         ):
-            found.append((present.reason, present.message))
+            events.append((present.reason, present.message))
     if _waits_in_vain(now) and not _waits_in_vain(before):
-        found.append(("RolloutWithoutDriver", f"the application has no driver: {now['RolledOut'].message}"))
-    return tuple(found)
+        events.append(("RolloutWithoutDriver", f"the application has no driver: {now['RolledOut'].message}"))
+    return tuple(events)
 
 
 def _waits_in_vain(conditions: Mapping[str, Condition]) -> bool:
@@ -131,6 +131,6 @@ def _waits_in_vain(conditions: Mapping[str, Condition]) -> bool:
 
 def _new_failure(view: View) -> list[tuple[str, str]]:
     """Return an Event for a failure that the status does not have, or has with a less exact cause."""
-    found, known = last_failure(view), view.status.failure
-    corrected = found is not None and known is not None and found.cause != known.cause
+    failure, known = last_failure(view), view.status.failure
+    corrected = failure is not None and known is not None and failure.cause != known.cause
     return [("ApplicationFailed", failure_text(view))] if is_new(view) or corrected else []

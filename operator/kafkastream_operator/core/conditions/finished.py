@@ -11,12 +11,12 @@ from kafkastream_operator.models.conditions import Condition, condition
 
 def finished(view: View) -> Condition:
     """Say whether the queries have ended for good, which splits keep them from it, and whether they are run again."""
-    found, application, report = last_finish(view), view.application, own_report(view.driver, view.uid)
+    finish, application, report = last_finish(view), view.application, own_report(view.driver, view.uid)
     name = view.spec.application_ref.name
     policy = application.runs_again if application is not None else ""
-    if found is not None:
+    if finish is not None:
         text = (
-            f"SparkApplication {name} has read everything, and has ended by itself at {found.at[:19]}Z: it reads"
+            f"SparkApplication {name} has read everything, and has ended by itself at {finish.at[:19]}Z: it reads"
             " nothing more, also if it is started again. To read on, give it another checkpoint"
         )
         if policy:

@@ -1,6 +1,6 @@
 """The condition `RolledOut`: one function for each state of a roll-out. Pure.
 
-The roll-out (`core.rollout`) calls them. `docs/operator.md` lists each reason with its remedy.
+The roll-out (`core.rollout`) calls them. `docs/how-to/operator.md` lists each reason with its remedy.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def coalescing(before: Rollout | None, revision: Revision, apart: timedelta) -> 
     """
     text = f"restarts are {apart.total_seconds():.0f} s apart"
     if before is not None and before.reverted:
-        found = reverted(before)
-        return found.model_copy(update={"message": f"{found.message}; {text}"})
+        rolled_out = reverted(before)
+        return rolled_out.model_copy(update={"message": f"{rolled_out.message}; {text}"})
     return condition("RolledOut", False, "Coalescing", f"revision {revision.counter} waits: {text}")
 
 
@@ -215,7 +215,7 @@ def given_up(failed: Rollout) -> Condition:
         text = (
             f"the operator's patch for revision {failed.token} was removed {failed.reverted} times: let your GitOps"
             " tool ignore the operator's keys in spec.driver.annotations and spec.sparkConf of the SparkApplication"
-            " (docs/operator.md has them under GitOps). Then change the subscription's spec or a stream; or set"
+            " (docs/how-to/operator.md has them under GitOps). Then change the subscription's spec or a stream; or set"
             " updateStrategy: Reload"
         )
         return condition("RolledOut", False, "RevertedByOthers", text)

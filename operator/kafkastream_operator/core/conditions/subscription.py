@@ -71,7 +71,7 @@ def subscription_conditions(
         rendering: None if the document was left as it was.
         document: the newest document.
     """
-    found = [
+    conditions = [
         *streams_resolved(resolved),
         *overriding,
         _with_pause(rolled_out, "nothing newer is rolled out", paused),
@@ -83,14 +83,14 @@ def subscription_conditions(
         finished(view),
         _with_pause(_drained(view, rendering), "no drain ends", paused),
     ]
-    return with_summary(tuple({known.type: known for known in found}.values()), awaited=awaited_report(view))
+    return with_summary(tuple({known.type: known for known in conditions}.values()), awaited=awaited_report(view))
 
 
-def _with_pause(found: Condition, effect: str, paused: str) -> Condition:
+def _with_pause(original: Condition, effect: str, paused: str) -> Condition:
     """Add a pause's effect to a condition, because no condition of its own shows a pause."""
-    if not paused or paused in found.message:
-        return found
-    return found.model_copy(update={"message": f"{found.message}; {effect}: {paused}".removeprefix("; ")})
+    if not paused or paused in original.message:
+        return original
+    return original.model_copy(update={"message": f"{original.message}; {effect}: {paused}".removeprefix("; ")})
 
 
 def streams_resolved(resolved: Resolved, *, first: bool = False) -> tuple[Condition, ...]:
@@ -183,29 +183,29 @@ def status_refused(why: str) -> tuple[Condition, ...]:
 
 
 def with_conditions(
-    before: SubscriptionStatus, found: tuple[Condition, ...], *, generation: int, now: str
+    before: SubscriptionStatus, fresh: tuple[Condition, ...], *, generation: int, now: str
 ) -> SubscriptionStatus:
     """Return the status with these conditions and their summary; everything else stays as it was.
 
     The other conditions are about the spec of before, and keep its generation.
     """
-    new = settled(with_summary(found), before.conditions, generation=generation, now=now)
+    new = settled(with_summary(fresh), before.conditions, generation=generation, now=now)
     types = {changed.type for changed in new}
     others = [kept for kept in before.conditions if kept.type not in types]
     conditions = tuple(sorted((*others, *new), key=lambda known: known.type))
     return before.model_copy(update={"observed_generation": generation, "conditions": conditions})
 
 
-def with_summary(found: tuple[Condition, ...], *, awaited: str = "") -> tuple[Condition, ...]:
+def with_summary(conditions: tuple[Condition, ...], *, awaited: str = "") -> tuple[Condition, ...]:
     """Return the conditions together with kstatus's three.
 
     Args:
         awaited: the report that has to come before the document counts as in force; "" if none has to.
     """
-    by_type = {known.type: known for known in found}
+    by_type = {known.type: known for known in conditions}
     bad = [
         known
-        for known in found
+        for known in conditions
         if (known.status == "False" and known.type in ("StreamsResolved", "RolledOut", "Mounted"))
         or (known.type == "TopicsReady" and known.reason != "InternalTopicLost")
         or (known.type == "ApplicationFound" and known.reason in (*FAILED, TOPIC_CHANGED))
@@ -217,16 +217,16 @@ def with_summary(found: tuple[Condition, ...], *, awaited: str = "") -> tuple[Co
     moving = under_way and not stuck  # GitOps tools take a stalled object for failed, or for moving, as they please
     first = next(iter(stuck or bad), None)
     return (
-        *found,
+        *conditions,
         condition("Ready", False, first.reason, first.message) if first is not None else _ready(by_type, awaited),
         condition("Reconciling", moving, rolled_out.reason if moving and rolled_out is not None else "Settled"),
         condition("Stalled", bool(stuck), stuck[0].reason if stuck else "Settled", stuck[0].message if stuck else ""),
     )
 
 
-def _ready(found: Mapping[str, Condition], awaited: str) -> Condition:
+def _ready(by_type: Mapping[str, Condition], awaited: str) -> Condition:
     """Say that nothing is wrong: an application may be stopped on purpose, is not there yet, or is about to start."""
-    rolled_out, application, end = (found.get(kind) for kind in ("RolledOut", "ApplicationFound", "Finished"))
+    rolled_out, application, end = (by_type.get(kind) for kind in ("RolledOut", "ApplicationFound", "Finished"))
     if application is not None and application.reason in IDLE and end is not None and end.status == "True":
         return condition("Ready", True, end.reason, end.message)
     if rolled_out is not None and rolled_out.status == "Unknown":
@@ -236,7 +236,7 @@ def _ready(found: Mapping[str, Condition], awaited: str) -> Condition:
         return condition("Ready", True, "NotRunning", application.message)
     if awaited:
         return condition("Ready", None, "AwaitsReport", awaited)
-    unreached = found.get("ClusterNeverReached")
+    unreached = by_type.get("ClusterNeverReached")
     if unreached is not None and unreached.status == "True":
         # The others are read. The reason is a column of `kubectl get`.
         return condition("Ready", True, unreached.reason, unreached.message)

@@ -150,7 +150,7 @@ def turns(restarts: Iterable[Restart], rules: Rules, limit: int) -> list[Turn]:
     for turn in sorted((turn for turn in known if turn.in_flight), key=lambda turn: turn.order):
         take_place(turn)
     order = sorted((turn for turn in known if turn.waiting), key=lambda turn: turn.order)
-    found = []
+    all_turns = []
     for place, turn in enumerate(order, 1):
         own = int(turn.in_flight)  # its last patch for an earlier revision still has its effect
         full = [key for key in turn.streams if len(used[key]) - own >= (_rule(rules, key).max_parallel or limit)]
@@ -166,8 +166,8 @@ def turns(restarts: Iterable[Restart], rules: Rules, limit: int) -> list[Turn]:
             hindrance = _full(f"rollout.maxParallel of stream {key.stream} allows ({count})", used[key], turn)
         elif not own:
             take_place(turn)
-        found.append(Turn(turn, place, len(order), hindrance, bool(causes)))
-    return found
+        all_turns.append(Turn(turn, place, len(order), hindrance, bool(causes)))
+    return all_turns
 
 
 def _rule(rules: Rules, key: StreamKey) -> RolloutRules:

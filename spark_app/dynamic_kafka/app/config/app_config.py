@@ -52,11 +52,11 @@ class AppConfig:
             OptionError: there is no such sink, or there are several and no name was given.
         """
         known = ", ".join(sink.name for sink in self.sinks)
-        found = [sink for sink in self.sinks if name in (None, sink.name)]
-        if len(found) != 1:
+        matching = [sink for sink in self.sinks if name in (None, sink.name)]
+        if len(matching) != 1:
             wrong = f"no sink {name!r}" if name is not None else "it has several sinks"
             raise OptionError(f"{self.source}: {wrong}; choose with --sink: {known}")
-        return found[0]
+        return matching[0]
 
     def transformation_of(self, sink: Sink) -> Transformation | None:
         """Return the transformation between the source and a sink."""

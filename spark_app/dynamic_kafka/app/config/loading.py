@@ -48,16 +48,18 @@ def parse_config(text: str, *, source: str) -> AppConfig:
         OptionError: as `load_config`, with `source` as the file's path.
     """
     if not text.strip():
-        raise OptionError(f"{source}:1: the file is empty; docs/application.md describes its fields")
+        raise OptionError(f"{source}:1: the file is empty; docs/how-to/application.md describes its fields")
     try:
         located = read_yaml(text, source)
         if _is_metadata(located.value):
             raise OptionError(
                 f"{source} looks like a metadata document, not an app.yaml; the app.yaml names it in its field"
-                " `metadata` (docs/application.md)"
+                " `metadata` (docs/how-to/application.md)"
             )
         if not isinstance(located.value, dict):
-            raise located.report([Problem((), "must be a mapping; docs/application.md describes its fields")], source)
+            raise located.report(
+                [Problem((), "must be a mapping; docs/how-to/application.md describes its fields")], source
+            )
         file = _validated(located, source)
         lines = {key.lower(): located.line_of(("options", key)) for key in file.options}
         notes = (*_without_unit(located.value), *_without_effect(file))

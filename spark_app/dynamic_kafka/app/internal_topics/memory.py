@@ -41,7 +41,7 @@ class SetupMemory:
             with self._state.explain_damage(f"{self._folder}/{name}"):
                 if wire["version"] != 1:
                     raise ValueError(f"version {wire['version']!r} is newer than this release")
-                ids = {str(topic): None if found is None else str(found) for topic, found in wire["ids"].items()}
+                ids = {str(topic): None if raw_id is None else str(raw_id) for topic, raw_id in wire["ids"].items()}
                 kafka_id = wire["kafkaId"]
                 return Remembered(None if kafka_id is None else str(kafka_id), ids, frozenset(map(str, wire["begun"])))
         return Remembered()

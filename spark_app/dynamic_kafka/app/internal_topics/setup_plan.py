@@ -70,7 +70,7 @@ def check_home(home: str, kafka_id: str | None, remembered: Remembered, pinned: 
 
 def plan_setup(
     topics: Sequence[InternalTopic],
-    found: Mapping[str, FoundTopic],
+    existing: Mapping[str, FoundTopic],
     remembered: Remembered,
     parameters: InitParameters,
 ) -> SetupPlan:
@@ -82,50 +82,50 @@ def plan_setup(
         MisconfiguredInternalTopicError: existing topics differ from their declarations; all deviations are listed.
         MissingInternalTopicError: some topics are missing, and the parameters do not allow to complete them.
     """
-    refuse_deviations(topics, found)
-    missing = [topic for topic in topics if topic.name not in found]
+    refuse_deviations(topics, existing)
+    missing = [topic for topic in topics if topic.name not in existing]
     refused = [
         topic for topic in missing if not parameters.completes(topic.kind) and topic.name not in remembered.begun
     ]
-    if found and refused:
-        raise MissingInternalTopicError(missing_text(refused, topics, found, remembered))
+    if existing and refused:
+        raise MissingInternalTopicError(missing_text(refused, topics, existing, remembered))
     deleted = tuple(topic.name for topic in missing if topic.name in remembered.ids)
-    return SetupPlan(tuple(missing), deleted, recreated_topics(found, remembered))
+    return SetupPlan(tuple(missing), deleted, recreated_topics(existing, remembered))
 
 
-def check_setup(topics: Sequence[InternalTopic], found: Mapping[str, FoundTopic], remembered: Remembered) -> None:
+def check_setup(topics: Sequence[InternalTopic], existing: Mapping[str, FoundTopic], remembered: Remembered) -> None:
     """Check that nothing is left to set up, as `internalTopicsSetup=manual` asks.
 
     Raises:
         MisconfiguredInternalTopicError: as `plan_setup`.
         MissingInternalTopicError: a topic is missing, or was re-created.
     """
-    refuse_deviations(topics, found)
-    missing = [topic for topic in topics if topic.name not in found]
+    refuse_deviations(topics, existing)
+    missing = [topic for topic in topics if topic.name not in existing]
     if missing:
-        raise MissingInternalTopicError(missing_text(missing, topics, found, remembered))
-    recreated = recreated_topics(found, remembered)
+        raise MissingInternalTopicError(missing_text(missing, topics, existing, remembered))
+    recreated = recreated_topics(existing, remembered)
     if recreated:
         raise MissingInternalTopicError(recreated_text(recreated))
 
 
-def recreated_topics(found: Mapping[str, FoundTopic], remembered: Remembered) -> dict[str, tuple[str, str]]:
+def recreated_topics(existing: Mapping[str, FoundTopic], remembered: Remembered) -> dict[str, tuple[str, str]]:
     """Return {topic: (remembered id, present id)} of the topics that were made again since the last set-up."""
     return {
         name: (before, now)
-        for name, topic in sorted(found.items())
+        for name, topic in sorted(existing.items())
         if (before := remembered.ids.get(name)) is not None
         if (now := topic.topic_id) is not None and now != before
     }
 
 
-def refuse_deviations(topics: Sequence[InternalTopic], found: Mapping[str, FoundTopic]) -> None:
+def refuse_deviations(topics: Sequence[InternalTopic], existing: Mapping[str, FoundTopic]) -> None:
     """Raise MisconfiguredInternalTopicError if existing topics differ from their declarations; list each deviation."""
     deviations = [
         f"topic {topic.name!r}: {deviation}"
         for topic in topics
-        if topic.name in found
-        for deviation in _deviations(topic, found[topic.name])
+        if topic.name in existing
+        for deviation in _deviations(topic, existing[topic.name])
     ]
     if deviations:
         raise MisconfiguredInternalTopicError(
@@ -138,11 +138,11 @@ def refuse_deviations(topics: Sequence[InternalTopic], found: Mapping[str, Found
 def missing_text(
     missing: Sequence[InternalTopic],
     topics: Sequence[InternalTopic],
-    found: Mapping[str, FoundTopic],
+    existing: Mapping[str, FoundTopic],
     remembered: Remembered,
 ) -> str:
     """Return the message for missing ones of the declared topics, with the command that makes them."""
-    present = [topic for topic in topics if topic.name in found]
+    present = [topic for topic in topics if topic.name in existing]
     others = f"; others exist: {_names(present)}" if present else ""
     lost = [topic for topic in missing if topic.name in remembered.ids]
     gone = f". {_names(lost)} existed before: their records are lost" if lost else ""
@@ -174,15 +174,15 @@ def _names(topics: Sequence[InternalTopic]) -> str:
     return ", ".join(f"{topic.name!r} ({topic.kind})" for topic in topics)
 
 
-def _deviations(wanted: InternalTopic, found: FoundTopic) -> list[str]:
+def _deviations(wanted: InternalTopic, topic: FoundTopic) -> list[str]:
     deviations = []
-    if found.partitions != wanted.partitions:
-        deviations.append(f"it has {found.partitions} partitions, declared are {wanted.partitions}")
-    if wanted.replication_factor is not None and found.replication_factor != wanted.replication_factor:
-        text = f"its replication factor is {found.replication_factor}, declared is {wanted.replication_factor}"
+    if topic.partitions != wanted.partitions:
+        deviations.append(f"it has {topic.partitions} partitions, declared are {wanted.partitions}")
+    if wanted.replication_factor is not None and topic.replication_factor != wanted.replication_factor:
+        text = f"its replication factor is {topic.replication_factor}, declared is {wanted.replication_factor}"
         deviations.append(text)
     for key, value in wanted.configuration.items():
-        present = found.config.get(key)
+        present = topic.config.get(key)
         if present is None:
             deviations.append(f"the cluster has no topic configuration {key!r}")
         elif _plain(present) != _plain(value):

@@ -75,8 +75,8 @@ class TopicSetUp:
             ClusterError: the home does not answer in time, or refuses. All that was made is removed again.
         """
         kafka_id, remembered = self._identify()
-        found, plan = self._planned(remembered, parameters)
-        result = SetupResult(self._home.name, kafka_id, plan, found)
+        existing, plan = self._planned(remembered, parameters)
+        result = SetupResult(self._home.name, kafka_id, plan, existing)
         if dry_run:
             self._validate(plan.create)
             return result
@@ -95,10 +95,10 @@ class TopicSetUp:
             as `check_setup` and `make`.
         """
         kafka_id, remembered = self._identify()
-        found = self._found()
-        check_setup(self._declared.topics, found, remembered)
-        self._memory.write(Remembered(remembered.kafka_id, _ids(found)))
-        return SetupResult(self._home.name, kafka_id, SetupPlan(), found)
+        existing = self._found()
+        check_setup(self._declared.topics, existing, remembered)
+        self._memory.write(Remembered(remembered.kafka_id, _ids(existing)))
+        return SetupResult(self._home.name, kafka_id, SetupPlan(), existing)
 
     def _identify(self) -> tuple[str | None, Remembered]:
         """Return the home's `cluster.id`, and the record of the last set-up on this cluster."""
@@ -117,10 +117,10 @@ class TopicSetUp:
         """Return the topics that exist, and the plan. Some may be there because another set-up is making them."""
         settled = min(time.monotonic() + SETTLE_S, self._until)
         while True:
-            found = self._found()
-            complete = not found or len(found) == len(self._declared.topics)
+            existing = self._found()
+            complete = not existing or len(existing) == len(self._declared.topics)
             if complete or time.monotonic() > settled:
-                return found, plan_setup(self._declared.topics, found, remembered, parameters)
+                return existing, plan_setup(self._declared.topics, existing, remembered, parameters)
             time.sleep(PAUSE_S)
 
     def _validate(self, topics: Sequence[InternalTopic]) -> None:
@@ -135,21 +135,21 @@ class TopicSetUp:
         creation = self._call().create([_wanted(topic) for topic in topics])
         try:
             self._raise_for(creation.refused, creation.unclear, "")
-            found = self._wait_for_all()
+            existing = self._wait_for_all()
             # Another set-up, or another program, may have made some of them, differently.
-            refuse_deviations(self._declared.topics, found)
+            refuse_deviations(self._declared.topics, existing)
         except DynamicKafkaError as error:
             raise self._cleaned_up(error, creation.made, creation.unclear, remembered) from None
-        return found
+        return existing
 
     def _wait_for_all(self) -> Mapping[str, FoundTopic]:
         names = {topic.name for topic in self._declared.topics}
         while True:
-            found = self._found()
-            if found.keys() == names:
-                return found
+            existing = self._found()
+            if existing.keys() == names:
+                return existing
             if time.monotonic() + PAUSE_S > self._until:
-                text = f"the topics {first_few(sorted(names - found.keys()))} were made, but are not listed"
+                text = f"the topics {first_few(sorted(names - existing.keys()))} were made, but are not listed"
                 raise ClusterUnreachableError(self._home.name, text)
             time.sleep(PAUSE_S)
 
@@ -201,5 +201,5 @@ def _wanted(topic: InternalTopic) -> WantedTopic:
     return WantedTopic(topic.name, topic.partitions, topic.replication_factor, topic.made_with)
 
 
-def _ids(found: Mapping[str, FoundTopic]) -> dict[str, str | None]:
-    return {name: topic.topic_id for name, topic in found.items()}
+def _ids(existing: Mapping[str, FoundTopic]) -> dict[str, str | None]:
+    return {name: topic.topic_id for name, topic in existing.items()}

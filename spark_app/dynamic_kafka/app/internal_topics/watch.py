@@ -63,17 +63,17 @@ class TopicWatch:
         """Return for each topic whether it is missing or re-created, or was so when the application started."""
         return {topic.name: topic.name in self._lost | self._at_start for topic in self._topics}
 
-    def compare(self, found: Mapping[str, FoundTopic], remembered: Remembered) -> None:
+    def compare(self, existing: Mapping[str, FoundTopic], remembered: Remembered) -> None:
         """Take over the outcome of one look."""
-        recreated = recreated_topics(found, remembered)
-        missing = [topic for topic in self._topics if topic.name not in found]
+        recreated = recreated_topics(existing, remembered)
+        missing = [topic for topic in self._topics if topic.name not in existing]
         lost = frozenset(recreated) | {topic.name for topic in missing}
         if lost == self._lost:
             return
         self._lost = lost
         if not lost:
             return
-        texts = [missing_text(missing, self._topics, found, remembered)] if missing else []
+        texts = [missing_text(missing, self._topics, existing, remembered)] if missing else []
         texts += [recreated_text(recreated)] if recreated else []
         text = "; ".join(texts)
         if self._manual:
@@ -96,8 +96,8 @@ class TopicWatch:
             try:
                 admin = admin if admin is not None else home.admin(DEADLINE_S)
                 self._check_home(home, admin.kafka_id(self._topics[0].name), remembered)
-                found = admin.found([topic.name for topic in self._topics])
-                self.compare(found, remembered)
+                existing = admin.found([topic.name for topic in self._topics])
+                self.compare(existing, remembered)
                 self._failing = False
             except Exception as error:  # no failure of a look may stop reading, or later looks
                 if not self._failing:

@@ -112,15 +112,15 @@ def rejection(own: tuple[str | None, str], planners: Iterable[Mapping[str, Any]]
         own: (reason, revision) of this process; the reason is None if it rejects none. It wins over the planners'.
         planners: the last progress summary of each planner.
     """
-    found = [(own[1], own[0])] if own[0] else []
-    found += [
+    rejections = [(own[1], own[0])] if own[0] else []
+    rejections += [
         (str(summary.get("rejectedRevision", "")), str(summary["rejected"]))
         for summary in planners
         if summary.get("rejected")
     ]
-    if not found:
+    if not rejections:
         return None
-    token, reason = found[0]
+    token, reason = rejections[0]
     return token, _cut(reason)
 
 
@@ -130,8 +130,8 @@ def never_reached_causes(planners: Iterable[Mapping[str, str]]) -> tuple[tuple[s
     Args:
         planners: {cluster: cause} of each query (`SinkStatus.never_reached`).
     """
-    found = {cluster: _cut(why) for planner in planners for cluster, why in planner.items()}
-    return tuple(sorted(found.items())[:MAX_NEVER_REACHED])
+    causes = {cluster: _cut(why) for planner in planners for cluster, why in planner.items()}
+    return tuple(sorted(causes.items())[:MAX_NEVER_REACHED])
 
 
 class ReportSchedule:

@@ -55,9 +55,9 @@ class OwnPod:
 
     def uid(self) -> str:
         """Return the UID of the pod. Raises PodError."""
-        found = self._request("GET", None)
+        pod = self._request("GET", None)
         try:
-            return str(found["metadata"]["uid"])
+            return str(pod["metadata"]["uid"])
         except (KeyError, TypeError):
             raise PodError("answer", f"{self._where()} sent an answer without a UID") from None
 

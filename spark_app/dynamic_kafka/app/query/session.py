@@ -124,12 +124,12 @@ def refuse_connect(settings: Mapping[str, str], environment: Mapping[str, str]) 
     Raises:
         OptionError: at least one does.
     """
-    found = [f"{key} in `spark`" for key in ("spark.remote", "spark.connect.server") if key in settings]
-    found += ["spark.api.mode=connect in `spark`"] if settings.get("spark.api.mode", "").lower() == "connect" else []
-    found += ["SPARK_REMOTE in the environment"] if environment.get("SPARK_REMOTE") else []
-    found += ["SPARK_CONNECT_MODE=1"] if environment.get("SPARK_CONNECT_MODE", "0") == "1" else []
-    if found:
-        raise OptionError(f"{_NO_CONNECT} {', '.join(found)}")
+    asking = [f"{key} in `spark`" for key in ("spark.remote", "spark.connect.server") if key in settings]
+    asking += ["spark.api.mode=connect in `spark`"] if settings.get("spark.api.mode", "").lower() == "connect" else []
+    asking += ["SPARK_REMOTE in the environment"] if environment.get("SPARK_REMOTE") else []
+    asking += ["SPARK_CONNECT_MODE=1"] if environment.get("SPARK_CONNECT_MODE", "0") == "1" else []
+    if asking:
+        raise OptionError(f"{_NO_CONNECT} {', '.join(asking)}")
 
 
 def spark_settings(config: AppConfig, environment: Mapping[str, str]) -> dict[str, str]:

@@ -215,10 +215,10 @@ class RestartPolicy:
 
     def pause_before(self, failure: str) -> float | None:
         """Return the seconds to wait before a restart after this failure; None if the failure is final."""
-        found = ErrorCode.find(failure)
-        if found is None or found.code not in RESTARTABLE or self.in_vain >= MAX_IN_VAIN:
+        error_code = ErrorCode.find(failure)
+        if error_code is None or error_code.code not in RESTARTABLE or self.in_vain >= MAX_IN_VAIN:
             return None
-        if not self.stall and self.is_named(found.cluster):
+        if not self.stall and self.is_named(error_code.cluster):
             return None
         pause = min(MAX_PAUSE_S, self.pause_s * 2**self.in_vain)
         self.in_vain += 1

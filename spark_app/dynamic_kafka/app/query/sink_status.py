@@ -87,12 +87,12 @@ class SinkStatus:
     @property
     def stalled(self) -> Mapping[str, str]:
         """The clusters that a planner reports as stalled, each with the reason."""
-        found: dict[str, str] = {}
+        reasons: dict[str, str] = {}
         for summary in self.summaries:
             clusters = summary.get("clusters", {})
-            found |= {name: str(status["stalled"]) for name, status in clusters.items() if status.get("stalled")}
-            found |= summary.get("waiting", {})
-        return found
+            reasons |= {name: str(status["stalled"]) for name, status in clusters.items() if status.get("stalled")}
+            reasons |= summary.get("waiting", {})
+        return reasons
 
     @property
     def never_reached(self) -> Mapping[str, str]:
@@ -212,10 +212,10 @@ def planner_reports(event: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     A planner without a report must count: nothing shows which revision it has. Before a query's first batch a source
     has no end offset, and only its report shows that it is ours.
     """
-    found: list[Mapping[str, Any]] = []
+    reports: list[Mapping[str, Any]] = []
     for source in event.get("sources", []):
         reported = source.get("latestOffset")
         report = reported if isinstance(reported, Mapping) else {}
         if is_saved_document(source.get("endOffset")) or {"clusters", "document", "revision"} <= report.keys():
-            found.append(report)
-    return tuple(found)
+            reports.append(report)
+    return tuple(reports)

@@ -82,10 +82,10 @@ def load_function(path: str, config_file: str) -> Callable[..., Any]:
         OptionError: the module cannot be imported, or has no such function.
     """
     search_beside(config_file)
-    found = import_object(path)
-    if not callable(found):
+    function = import_object(path)
+    if not callable(function):
         raise OptionError(f"{path}: is no function")
-    return found
+    return function
 
 
 def evaluators_of(config: AppConfig) -> dict[str, bytes]:
@@ -95,9 +95,9 @@ def evaluators_of(config: AppConfig) -> dict[str, bytes]:
         OptionError: one cannot be imported, made or pickled, or is none.
     """
     options = config.shared_options
-    found = pickled_from_folder(options, search_beside(config.source))
-    Evaluation.of(options, found)
-    return found
+    evaluators = pickled_from_folder(options, search_beside(config.source))
+    Evaluation.of(options, evaluators)
+    return evaluators
 
 
 def search_beside(config_file: str) -> str:

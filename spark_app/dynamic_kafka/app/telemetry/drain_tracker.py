@@ -145,17 +145,17 @@ def _after_listing(topic: str, listing: ClusterListing | None, before: _Unmoved 
     """Return since when the ends have not moved; None if the listing has no ends that count."""
     if listing is None:
         return before
-    found = listing.answer.topics.get(topic)
+    observed = listing.answer.topics.get(topic)
     # If the request was sent before the drain began, producers may still have been writing. A topic without partitions
     # has no ends that could stand still.
     if topic not in listing.draining:
         return None
     if topic in listing.answer.missing:
         ends = _Ends(listing.answer.kafka_id, None, {}, {})
-    elif found is None or not found.latest:
+    elif observed is None or not observed.latest:
         return None
     else:
-        ends = _Ends(listing.answer.kafka_id, found.topic_id, found.latest, found.high)
+        ends = _Ends(listing.answer.kafka_id, observed.topic_id, observed.latest, observed.high)
     # The cluster read the ends at some moment between request and answer. Only the time from the first answer to the
     # last request is certain.
     since_s = before.since_s if before is not None and before.ends == ends else listing.answered_s
@@ -196,9 +196,9 @@ def _reached(cluster: str, topic: str, ends: _Ends, document: OffsetDocument | N
     return progress if same_cluster and _same(progress.topic_id, ends.topic_id) else None
 
 
-def _same(saved: str | None, found: str | None) -> bool:
+def _same(saved: str | None, present: str | None) -> bool:
     """Compare two ids; an id that a broker did not send fits any."""
-    return saved is None or found is None or saved == found
+    return saved is None or present is None or saved == present
 
 
 def _is_unread(document: OffsetDocument | None, cluster: str) -> bool:

@@ -110,8 +110,8 @@ class LagProber:
         return not self._stopped.wait(max(0.0, left))
 
     def _ask(self) -> dict[Split, int]:
-        found = self._discovery.current()
-        self._revision, subscription = found.revision, found.subscription
+        metadata = self._discovery.current()
+        self._revision, subscription = metadata.revision, metadata.subscription
         draining = {name: named.draining for name, named in subscription.clusters.items() if named.draining}
         self._draining = draining
         probes, broken = self._probes.for_subscription(subscription)

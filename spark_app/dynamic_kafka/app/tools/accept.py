@@ -102,14 +102,14 @@ def run(arguments: argparse.Namespace) -> int:
     document = query.saved.amended(amendments).after(query.saved.latest)
     pending = _Pending(query.saved.ranges(), query.saved.remaining(amendments))
     given = (arguments.identity, arguments.data_loss, arguments.topic)
-    found = _all(seen, document, pending) if given == (None, None, None) else []
+    acceptances = _all(seen, document, pending) if given == (None, None, None) else []
     topics = changed_topics(None if given == (None, None, None) else arguments.topic or (), seen, state, document)
-    found += [_identity(text, seen, document, pending) for text in arguments.identity or ()]
-    found += _losses(arguments.data_loss or (), seen, document)
-    if not (found or topics):
+    acceptances += [_identity(text, seen, document, pending) for text in arguments.identity or ()]
+    acceptances += _losses(arguments.data_loss or (), seen, document)
+    if not (acceptances or topics):
         print("There is nothing to accept: the current plan refuses no cluster, no topic and no loss.")
         return ExitCode.DONE
-    print("\n".join([*(acceptance.meaning for acceptance in found), *map(meaning, topics)]))
+    print("\n".join([*(acceptance.meaning for acceptance in acceptances), *map(meaning, topics)]))
     confirm("Accept?", yes=arguments.yes)
     for change in topics:
         wire = change.to_wire()
@@ -117,7 +117,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"Accepted: {state.uri}/{save_change(state, query.id, 'accepted', change)} (recorded in {audited})")
     names = [file.name for file in state.list_folder(f"{query.id}/accepted")]
     number = max((int(name.partition("-")[0]) for name in names if name[0].isdecimal()), default=0)
-    for offset, acceptance in enumerate(found, start=1):
+    for offset, acceptance in enumerate(acceptances, start=1):
         audited = record(state, "accept", what=acceptance.meaning, before=acceptance.before, after=acceptance.wire)
         # The number sorts the files, so that the newest acceptance about a cluster is the last.
         path = f"{query.id}/accepted/{number + offset:06d}-{acceptance.name}.json"
@@ -175,14 +175,14 @@ def _all(seen: Preview | None, document: OffsetDocument, pending: _Pending) -> l
     if seen is None:
         raise OptionError("add --identity, --topic or --data-loss; only with app.yaml can this be found by a plan")
     return [
-        *(_identity(f"{name}={found}", seen, document, pending) for name, found in sorted(seen.swapped.items())),
+        *(_identity(f"{name}={kafka_id}", seen, document, pending) for name, kafka_id in sorted(seen.swapped.items())),
         *_losses([""] if seen.refused else [], seen, document),
     ]
 
 
 def _identity(text: str, seen: Preview | None, document: OffsetDocument, pending: _Pending) -> Acceptance:
-    cluster, found, kafka_id = text.rpartition("=")
-    if not (found and cluster and kafka_id):
+    cluster, separator, kafka_id = text.rpartition("=")
+    if not (separator and cluster and kafka_id):
         raise OptionError(f"--identity {text!r}: write CLUSTER=KAFKA_ID, as in the error of the query")
     saved = saved_identity(document, cluster)
     if saved is None:
@@ -216,8 +216,8 @@ def _check_answering(text: str, cluster: str, kafka_id: str, saved: str, seen: P
         if answering == saved:
             wrong = f"cluster {cluster!r} is still the saved one ({saved}): there is nothing to accept"
         else:
-            found = answering or "no cluster.id"
-            wrong = f"the servers of cluster {cluster!r} answer with {found}, not with {kafka_id}"
+            answer = answering or "no cluster.id"
+            wrong = f"the servers of cluster {cluster!r} answer with {answer}, not with {kafka_id}"
     elif cluster in seen.silent:
         wrong = f"cluster {cluster!r} does not answer, so its cluster.id is unknown: {seen.silent[cluster]}"
     else:
@@ -226,18 +226,18 @@ def _check_answering(text: str, cluster: str, kafka_id: str, saved: str, seen: P
 
 
 def _losses(texts: Iterable[str], seen: Preview | None, document: OffsetDocument) -> list[Acceptance]:
-    found: list[Acceptance] = []
+    acceptances: list[Acceptance] = []
     for text in texts:
         if text == "":
             if seen is None:
                 raise OptionError("--data-loss without a value needs app.yaml, to ask the brokers")
-            found += [_loss(loss.split, seen, document) for loss in seen.refused]
+            acceptances += [_loss(loss.split, seen, document) for loss in seen.refused]
             continue
         split = next((split for split in document.splits() if f"{split[0]}/{split[1]}/{split[2]}" == text), None)
         if split is None:
             raise OptionError(f"--data-loss {text!r}: the checkpoint has no such split; write CLUSTER/TOPIC/PARTITION")
-        found.append(_loss(split, seen, document))
-    return found
+        acceptances.append(_loss(split, seen, document))
+    return acceptances
 
 
 def _loss(split: Split, seen: Preview | None, document: OffsetDocument) -> Acceptance:
@@ -329,12 +329,12 @@ def meaning(change: TopicChange) -> str:
 
 
 def _recorded(state: StateLocation, document: OffsetDocument) -> list[TopicChange]:
-    found = []
+    verdicts = []
     for verdict in saved_changes(state, document.query, "verdict").values():
         reading = document.topic(verdict.cluster, verdict.topic)
         if verdict.pinned or (reading is not None and reading.topic_id == verdict.expected):
-            found.append(verdict)
-    return found
+            verdicts.append(verdict)
+    return verdicts
 
 
 def _newest(changes: Sequence[TopicChange]) -> list[TopicChange]:

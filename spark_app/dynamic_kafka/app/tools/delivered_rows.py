@@ -44,7 +44,7 @@ def last_rows(folder: str) -> dict[Split, LastRow]:
         OffsetDocumentError: the sink's log is damaged.
     """
     files, root = open_folder(folder, "the sink path")
-    found: dict[Split, LastRow] = {}
+    by_split: dict[Split, LastRow] = {}
     for path in _logged_files(files, root, folder):
         try:
             with (
@@ -68,8 +68,8 @@ def last_rows(folder: str) -> dict[Split, LastRow]:
         for row in last.to_pylist():
             split = Split(str(row["kafka_cluster"]), str(row["topic"]), int(row["partition"]))
             added = LastRow(int(row["offset_last"]), row[f"{TIMESTAMP}_last"])
-            found[split] = max(found.get(split, added), added, key=LastRow.order)
-    return found
+            by_split[split] = max(by_split.get(split, added), added, key=LastRow.order)
+    return by_split
 
 
 def _with_milliseconds(table: pa.Table) -> pa.Table:

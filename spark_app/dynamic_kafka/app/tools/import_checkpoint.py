@@ -191,26 +191,26 @@ def _gap_text(imported: Imported) -> str:
 
 
 def _kafka_source(logged: tuple[Logged, ...], source: str | None, uri: str) -> tuple[str, Offsets]:
-    found = {
+    kafka_sources = {
         logged_source.name: offsets
         for logged_source in logged
         if (offsets := _spark_offsets(logged_source.text)) is not None
     }
     if source is not None:
-        found = {name: offsets for name, offsets in found.items() if name == source}
-    if len(found) == 1:
-        return next(iter(found.items()))
+        kafka_sources = {name: offsets for name, offsets in kafka_sources.items() if name == source}
+    if len(kafka_sources) == 1:
+        return next(iter(kafka_sources.items()))
     if (
         any(logged_source.text is not None and our_document(logged_source.text) is not None for logged_source in logged)
-        and not found
+        and not kafka_sources
     ):
         raise OffsetDocumentError(f"{uri} is already a checkpoint of dynamic-kafka: continue with it")
-    if not found:
+    if not kafka_sources:
         wanted = f"source {source}" if source is not None else "no source"
         raise OptionError(
             f"{uri}: {wanted} of the query is Spark's `kafka` source; it has {counted(len(logged), 'source')}"
         )
-    listed = "; ".join(f"{name}: {', '.join(sorted(offsets))}" for name, offsets in found.items())
+    listed = "; ".join(f"{name}: {', '.join(sorted(offsets))}" for name, offsets in kafka_sources.items())
     raise OptionError(f"{uri}: the query has several Kafka sources, choose one with --source: {listed}")
 
 

@@ -53,12 +53,12 @@ def run(arguments: argparse.Namespace) -> int:
 def _seconds(timeout: str | None) -> float | None:
     if timeout is None:
         return None
-    found = parse_duration_ms(timeout, where="--timeout")
-    if found < 1000:
+    timeout_ms = parse_duration_ms(timeout, where="--timeout")
+    if timeout_ms < 1000:
         raise OptionError(
             f"--timeout is '{timeout}'; it must be at least 1s; a number without a unit means milliseconds"
         )
-    return found / 1000
+    return timeout_ms / 1000
 
 
 def parameters_of(arguments: argparse.Namespace) -> InitParameters:

@@ -116,9 +116,9 @@ def _secrets_of(path: str) -> Iterator[str]:
     """Yield the names of the Secrets that the KafkaStreams in a file refer to."""
     try:
         with open(path, encoding="utf-8") as file:
-            found = list(yaml.safe_load_all(file))
+            documents = list(yaml.safe_load_all(file))
         streams = [
-            document for document in found if isinstance(document, dict) and document.get("kind") == "KafkaStream"
+            document for document in documents if isinstance(document, dict) and document.get("kind") == "KafkaStream"
         ]
         if not streams:
             raise OptionError(

@@ -41,11 +41,11 @@ def run(arguments: argparse.Namespace) -> int:
     """
     query, seen = _open_and_preview(arguments)
     assert query.options is not None
-    found = changes(seen)
+    planned = changes(seen)
     if arguments.json:
-        print(json.dumps(_wire(query, seen, found), indent=1))
+        print(json.dumps(_wire(query, seen, planned), indent=1))
     else:
-        print(_text(query, seen, found))
+        print(_text(query, seen, planned))
     if seen.refusals:
         return code_of(seen.refusals[0].error)
     if seen.refused:
@@ -93,11 +93,11 @@ def _with_metadata(query: SavedQuery, path: str | None) -> SavedQuery:
     return replace(query, name=f"{query.name}, with {path}", options=options)
 
 
-def _text(query: SavedQuery, seen: Preview, found: list[Change]) -> str:
+def _text(query: SavedQuery, seen: Preview, planned: list[Change]) -> str:
     latest = query.saved.latest
     began = f"document {latest.number} of query {latest.query}" if latest.number else "not started yet"
     parts = [f"{query.name}: {began}", _pending_text(query, seen)]
-    rows = [(c.action, c.cluster, c.topic, c.splits, c.records, c.text) for c in found]
+    rows = [(c.action, c.cluster, c.topic, c.splits, c.records, c.text) for c in planned]
     parts.append(
         table(("action", "cluster", "topic", "splits", "records", "what"), rows) if rows else "Nothing is read."
     )
@@ -143,7 +143,7 @@ def _replay_text(split: Split, left_out: Mapping[Split, str], unreadable: Mappin
     return unreadable.get(split, "read again")
 
 
-def _wire(query: SavedQuery, seen: Preview, found: list[Change]) -> dict[str, Any]:
+def _wire(query: SavedQuery, seen: Preview, planned: list[Change]) -> dict[str, Any]:
     return {
         "target": query.name,
         "query": query.saved.latest.query,
@@ -155,7 +155,7 @@ def _wire(query: SavedQuery, seen: Preview, found: list[Change]) -> dict[str, An
             "reasons": dict(seen.left_out.reasons) if seen.left_out else {},
             "gone": [[*split, what] for split, what in seen.unreadable.items()],
         },
-        "changes": [asdict(change) for change in found],
+        "changes": [asdict(change) for change in planned],
         "refusals": [{"cluster": refusal.cluster, "text": str(refusal.error)} for refusal in seen.refusals],
         "silent": {cluster: str(error) for cluster, error in seen.silent.items()},
         "lag": dict(seen.plan.lag) if seen.plan else {},

@@ -26,7 +26,7 @@ class Change:
     """One change, a line of the tool `plan`.
 
     Attributes:
-        action: the kind of change; docs/tools.md explains each.
+        action: the kind of change; docs/how-to/tools.md explains each.
         topic: None if the whole cluster is concerned.
         records: the number of records to read, or that are gone with `skip` and `refuse`; None if unknown.
         text: the consequence in a few words.
@@ -44,14 +44,14 @@ def changes(preview: Preview) -> list[Change]:
     """Return the changes that the next start would make, the most important first."""
     clusters = preview.observed.subscription.clusters
     before, renamed = carry_over(preview.before, clusters, preview.observed.answers)
-    found = [Change("rename", note.cluster, None, 0, None, note.text) for note in renamed]
-    found += _refused_clusters(preview, before)
+    planned = [Change("rename", note.cluster, None, 0, None, note.text) for note in renamed]
+    planned += _refused_clusters(preview, before)
     if preview.reconciled is not None and preview.opened is not None:
-        found += _forgotten(preview, before)
-        found += _left(preview, before)
-        found += _losses(preview)
-        found += _opened(preview, preview.opened)
-    return found
+        planned += _forgotten(preview, before)
+        planned += _left(preview, before)
+        planned += _losses(preview)
+        planned += _opened(preview, preview.opened)
+    return planned
 
 
 def lost_records(loss: DataLoss, following: int | None) -> int | None:

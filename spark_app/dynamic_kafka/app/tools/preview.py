@@ -129,9 +129,9 @@ def _observe(
     """Ask all clusters and wait for all; return the observation, and the errors of clusters without an answer."""
     discovery = make_discovery(options)
     discovery.start(refuse_missing=progress.is_initial)
-    found = discovery.current()
+    metadata = discovery.current()
     discovery.stop()
-    subscription = found.subscription
+    subscription = metadata.subscription
     made, broken = probes.for_subscription(subscription)
     pending = {}
     for cluster, probe in made.items():
@@ -143,7 +143,7 @@ def _observe(
         answers, failures = collect_observations(pending, timeout_s=None)
     silent = {name: with_choices(error, [name], options, subscription) for name, error in failures.items()}
     required, new = must_answer(options, subscription, progress), never_read(progress, subscription.clusters)
-    observed = LiveObservation(subscription, answers, found, made, True, required, new)
+    observed = LiveObservation(subscription, answers, metadata, made, True, required, new)
     return observed, {**broken, **silent}
 
 

@@ -145,17 +145,17 @@ class _Gathered:
 
     def evidence(self, origin: str) -> dict[str, Mapping[Split, int]]:
         """Return what the other sources, as far as they can be read, show about deliveries."""
-        found: dict[str, Mapping[Split, int]] = {}
+        delivered: dict[str, Mapping[Split, int]] = {}
         sources: Mapping[str, Callable[[], SavedOffsets]] = {"group": self._committed, "sink": lambda: self.rows}
         for other, read in sources.items():
             if other == origin:
                 continue
             try:
                 shown = read()
-                found[other] = {split: end for split, end in shown.next.items() if split not in shown.foreign}
+                delivered[other] = {split: end for split, end in shown.next.items() if split not in shown.foreign}
             except DynamicKafkaError as error:
                 log.debug("the %s is not compared: %s", other, error)
-        return found
+        return delivered
 
     @cached_property
     def rows(self) -> SavedOffsets:
@@ -187,12 +187,12 @@ class _Gathered:
                 and seen.earliest.get(split.partition, offset + 1) <= offset < seen.latest[split.partition]
             ):
                 asked.setdefault(split.cluster, {})[split.topic, split.partition] = offset
-        found: dict[Split, int] = {}
+        timestamps: dict[Split, int] = {}
         for cluster, wanted in asked.items():
             config = client_of(self.options, self.subscription, cluster).consumer_config()
             times = record_times(cluster, config, wanted, DEADLINE_S)
-            found |= {Split(cluster, *key): at_ms for key, at_ms in times.items()}
-        return found
+            timestamps |= {Split(cluster, *key): at_ms for key, at_ms in times.items()}
+        return timestamps
 
     def group_advice(self) -> str:
         """Return what a new query with the same consumer group has to wait for; empty if it commits to none."""
@@ -212,22 +212,22 @@ class _Gathered:
         group = self.options.group_id
         if group is None:
             raise OptionError(f"{self.config.source}: sink {self.sink.name!r} has no consumer group (kafka.group.id)")
-        found: dict[str, Commits] = {}
+        commits: dict[str, Commits] = {}
         for cluster, answer in self.answers.items():
             partitions = [(topic, p) for topic, seen in answer.topics.items() for p in seen.latest]
             config = client_of(self.options, self.subscription, cluster).admin_config()
             client = GroupClient(cluster, group, config, deadline_s=DEADLINE_S)
             try:
-                found[cluster] = client.committed(partitions)
+                commits[cluster] = client.committed(partitions)
             finally:
                 client.close_in_background()
-        return found
+        return commits
 
     def _committed(self) -> SavedOffsets:
         every = {
             Split(cluster, *key): offset
-            for cluster, found in self._commits.items()
-            for key, (offset, _) in found.items()
+            for cluster, commits in self._commits.items()
+            for key, (offset, _) in commits.items()
         }
         return SavedOffsets(f"the commits of group {self.options.group_id!r}", every)
 

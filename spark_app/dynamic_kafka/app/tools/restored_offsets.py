@@ -44,7 +44,7 @@ class SavedOffsets:
     @classmethod
     def of(cls, document: OffsetDocument, origin: str) -> SavedOffsets:
         """Return the splits of an offset document, parked ones too, with the ids that it has."""
-        found: dict[Split, int] = {}
+        next_offsets: dict[Split, int] = {}
         ended: dict[Split, int] = {}
         kafka_ids: dict[str, str] = {}
         topic_ids: dict[tuple[str, str], str] = {}
@@ -54,11 +54,11 @@ class SavedOffsets:
             if progress.kafka_id is not None:
                 kafka_ids[cluster] = progress.kafka_id
             for name, topic in progress.topics.items():
-                found |= {Split(cluster, name, partition): offset for partition, offset in topic.next.items()}
+                next_offsets |= {Split(cluster, name, partition): offset for partition, offset in topic.next.items()}
                 ended |= {Split(cluster, name, partition): offset for partition, offset in topic.ended.items()}
                 if topic.topic_id is not None:
                     topic_ids[cluster, name] = topic.topic_id
-        return cls(origin, found, kafka_ids, topic_ids, ended=ended, over=document.over)
+        return cls(origin, next_offsets, kafka_ids, topic_ids, ended=ended, over=document.over)
 
 
 @dataclass(frozen=True)
@@ -159,10 +159,10 @@ def restore(
             )
         )
     topic_ids = {
-        split.split[:2]: found
+        split.split[:2]: topic_id
         for split in splits
         if split.start is not None
-        and (found := answers[split.split.cluster].topics[split.split.topic].topic_id) is not None
+        and (topic_id := answers[split.split.cluster].topics[split.split.topic].topic_id) is not None
     }
     unchecked = tuple(_unchecked(saved, splits))
     return RestoredOffsets(tuple(splits), dict(sorted(kept.items())), unchecked, topic_ids)

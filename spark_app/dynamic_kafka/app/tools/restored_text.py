@@ -138,10 +138,10 @@ def _entries(offsets: Mapping[Split, int], topic_ids: Mapping[tuple[str, str], s
 
 def _nested(offsets: Mapping[Split, int]) -> dict[str, dict[str, dict[str, int]]]:
     """Return {cluster: {topic: {partition: offset}}}."""
-    found: dict[str, dict[str, dict[str, int]]] = {}
+    by_cluster: dict[str, dict[str, dict[str, int]]] = {}
     for (cluster, topic, partition), offset in offsets.items():
-        found.setdefault(cluster, {}).setdefault(topic, {})[str(partition)] = offset
-    return found
+        by_cluster.setdefault(cluster, {}).setdefault(topic, {})[str(partition)] = offset
+    return by_cluster
 
 
 def _yaml(content: object) -> str:

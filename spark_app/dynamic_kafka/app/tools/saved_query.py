@@ -118,19 +118,19 @@ class SavedQuery:
 
     def refused_start(self) -> str | None:
         """Return why a start would be refused, as far as files show; None if they show no reason."""
-        found: list[OffsetDocumentError] = []
+        errors: list[OffsetDocumentError] = []
         try:
             if self.options is not None or self.state is not None:
                 bound_state(self.state, self.saved.latest)
         except OffsetDocumentError as error:
-            found.append(error)
+            errors.append(error)
         try:
             self.saved.ranges()
         except OffsetDocumentError as error:
-            found.append(error)
+            errors.append(error)
         if (old := self.old_checkpoint()) is not None:
-            found.append(old)
-        return "; ".join(map(str, found)) or None
+            errors.append(old)
+        return "; ".join(map(str, errors)) or None
 
     def old_checkpoint(self) -> StaleCheckpointError | None:
         """Return the error with which `run` would refuse a checkpoint older than its file sink; or None."""
@@ -242,8 +242,8 @@ def read_saved(checkpoint: Checkpoint, source: str | None = None) -> SavedProgre
         OffsetDocumentError: no source is ours, or a document is damaged or of a newer version.
     """
     batches = checkpoint.batches()
-    if batches.planned is None and (found := checkpoint.why_unusable()):
-        raise OptionError(f"{checkpoint.uri} {found}; give a query's own checkpoint or an app.yaml")
+    if batches.planned is None and (reason := checkpoint.why_unusable()):
+        raise OptionError(f"{checkpoint.uri} {reason}; give a query's own checkpoint or an app.yaml")
     if batches.planned is None:
         raise OptionError(
             f"{checkpoint.uri} holds no batch of a Spark query (no file in `offsets`): give the query's own checkpoint,"
@@ -274,9 +274,9 @@ def _ours(logged: tuple[Logged, ...], source: str | None, checkpoint: Checkpoint
     ours = [item for item in logged if item.text is not None and our_document(item.text) is not None]
     if not ours and len(logged) == 1 and logged[0].text is not None:
         decode(logged[0].text)  # raises the reason why the only source is not ours
-    found = [item for item in ours if source in (None, item.name)]
-    if len(found) == 1:
-        return found[0]
+    chosen = [item for item in ours if source in (None, item.name)]
+    if len(chosen) == 1:
+        return chosen[0]
     if not ours:
         raise OffsetDocumentError(f"{checkpoint.uri}: none of the query's sources is dynamic-kafka")
     places = ", ".join(item.name for item in ours)

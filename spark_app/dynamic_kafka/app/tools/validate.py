@@ -148,11 +148,11 @@ def _state(checkpoint: str, location: str) -> str:
     """Check that the state folder can be written, and that it is the one that the query's sources have used."""
     text = check_writable(location, "stateLocation")
     try:
-        found = Checkpoint(checkpoint)
-        planned = found.planned
+        opened = Checkpoint(checkpoint)
+        planned = opened.planned
     except (OptionError, OSError):
         return text  # the check of the checkpoint reports that it cannot be read
-    for document in found.documents(planned):
+    for document in opened.documents(planned):
         bound_state(StateLocation(location), document)
     return text
 
@@ -213,8 +213,8 @@ def _metadata(options: SourceOptions, *, connected: bool) -> Iterator[Finding]:
     if not connected:
         yield _NOT_CONNECTED
         return
-    for name, found in connect(options, subscription):
-        yield Finding(f"connection to {name}", str(found), found if isinstance(found, DynamicKafkaError) else None)
+    for name, answer in connect(options, subscription):
+        yield Finding(f"connection to {name}", str(answer), answer if isinstance(answer, DynamicKafkaError) else None)
 
 
 def _internal_topics(config: AppConfig, declared: InternalTopics, options: SourceOptions) -> str:
@@ -232,9 +232,9 @@ def _subscription(options: SourceOptions) -> tuple[Subscription, int]:
     service = make_service(options)
     try:
         subscriber = make_subscriber(options)
-        found = subscriber.get_subscribed_streams(service)
-        subscriber.check_at_start(service, found)
-        return unite(found), len(service.get_all_streams())
+        streams = subscriber.get_subscribed_streams(service)
+        subscriber.check_at_start(service, streams)
+        return unite(streams), len(service.get_all_streams())
     finally:
         service.close()
 

@@ -175,13 +175,13 @@ def _read(
     try:
         if not pc.all(pc.match_substring_regex(texts, form)).as_py():
             raise pa.ArrowInvalid
-        found = texts.cast(fast).cast(kind)
+        parsed = texts.cast(fast).cast(kind)
     except pa.ArrowInvalid:
         each_read = [None if text is None else read(text) for text in texts.to_pylist()]
-        found = pa.array(each_read, _STORED[kind]).cast(kind)
-        if found.null_count > texts.null_count:
+        parsed = pa.array(each_read, _STORED[kind]).cast(kind)
+        if parsed.null_count > texts.null_count:
             raise UnsureError from None
-    return pc.coalesce(numbers, found) if numbers.null_count < len(numbers) else found
+    return pc.coalesce(numbers, parsed) if numbers.null_count < len(numbers) else parsed
 
 
 _STORED = {pa.date32(): pa.int32(), pa.timestamp("us"): pa.int64(), pa.timestamp("us", tz="UTC"): pa.int64()}
@@ -190,11 +190,11 @@ _STORED = {pa.date32(): pa.int32(), pa.timestamp("us"): pa.int64(), pa.timestamp
 def _floats(values: Sequence[Any]) -> pa.Array:
     """Return numbers of 32 bits. One that is half-way between two of them may have been rounded before."""
     whole = pa.array(values, pa.float64())
-    found = whole.cast(pa.float32(), safe=False)
-    rounded = whole.filter(pc.not_equal(found.cast(pa.float64()), whole))
+    narrowed = whole.cast(pa.float32(), safe=False)
+    rounded = whole.filter(pc.not_equal(narrowed.cast(pa.float64()), whole))
     if any(is_between_floats(number) for number in rounded.to_pylist()):
         raise UnsureError
-    return found
+    return narrowed
 
 
 def _decimal(value: Any, kind: spark.DecimalType) -> Any:
@@ -209,16 +209,16 @@ def _decimal(value: Any, kind: spark.DecimalType) -> Any:
         return None
     if text[0] in "{[tf" or "\\" in text:
         raise UnsureError
-    found = decimal_of(Text(text[1:-1]) if text[0] == '"' else Number(text, whole=False), kind)
-    if found is MISFIT:
+    decimal = decimal_of(Text(text[1:-1]) if text[0] == '"' else Number(text, whole=False), kind)
+    if decimal is MISFIT:
         raise UnsureError
-    return found
+    return decimal
 
 
 def _binary(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    found = binary_of(Text(value))
-    if found is MISFIT:
+    decoded = binary_of(Text(value))
+    if decoded is MISFIT:
         raise UnsureError
-    return found
+    return decoded

@@ -120,9 +120,9 @@ def _map(value: Converter) -> Converter:
         values, fits = {}, True
         for name in reader.names():
             each = reader.token()
-            found = None if each is None else value(reader, each)
-            fits = fits and found is not MISFIT
-            values[without_surrogates(name)] = found
+            converted = None if each is None else value(reader, each)
+            fits = fits and converted is not MISFIT
+            values[without_surrogates(name)] = converted
         return values if fits else MISFIT
 
     return convert

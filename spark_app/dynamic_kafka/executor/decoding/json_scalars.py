@@ -106,10 +106,10 @@ def decimal_of(token: Token, kind: spark.DecimalType) -> Any:
     else:
         return MISFIT
     try:
-        found = Decimal(text).quantize(Decimal(1).scaleb(-kind.scale), context=_EXACT)
+        rounded = Decimal(text).quantize(Decimal(1).scaleb(-kind.scale), context=_EXACT)
     except InvalidOperation:
         return MISFIT
-    return found if len(found.as_tuple().digits) <= kind.precision else MISFIT
+    return rounded if len(rounded.as_tuple().digits) <= kind.precision else MISFIT
 
 
 def _date(token: Token) -> Any:

@@ -79,15 +79,15 @@ class JsonReader:
         if start and start in "{[":
             self.at += 1
             return Opening(start)
-        found = _NUMBER.match(self.text, self.at)
-        if found is not None:
-            self.at = found.end()
-            return Number(found[0], found[1] is None and found[2] is None)
-        found = _WORD.match(self.text, self.at)
-        if found is None:
+        match = _NUMBER.match(self.text, self.at)
+        if match is not None:
+            self.at = match.end()
+            return Number(match[0], match[1] is None and match[2] is None)
+        match = _WORD.match(self.text, self.at)
+        if match is None:
             raise self.wrong("a value")
-        self.at = found.end()
-        return WORDS[found[0]]
+        self.at = match.end()
+        return WORDS[match[0]]
 
     def names(self) -> Iterator[str]:
         """Yield the names of an object's fields; the caller reads the value of each."""

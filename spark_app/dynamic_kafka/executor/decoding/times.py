@@ -41,15 +41,15 @@ _SHORT_IDS = {
 def days_of(text: str) -> int | None:
     """Return the days since the epoch; None if the text is no date."""
     for written in (text, text.replace("GMT", "")):
-        found = _DATE.fullmatch(written.strip(_BLANKS))
-        if found is not None:
-            sign, year, month, day = found.groups()
+        match = _DATE.fullmatch(written.strip(_BLANKS))
+        if match is not None:
+            sign, year, month, day = match.groups()
             days = _days(int(sign + year), int(month or 1), int(day or 1))
             if days is not None and -_INT_MAX - 1 <= days <= _INT_MAX:
                 return days
     # Spark 1.5 wrote dates as days since the epoch. Texts of four to seven digits are years.
-    found = _DAYS_TEXT.fullmatch(text)
-    number = int(text) if found is not None and len(text) <= 12 else _INT_MAX + 1
+    match = _DAYS_TEXT.fullmatch(text)
+    number = int(text) if match is not None and len(text) <= 12 else _INT_MAX + 1
     return number if -1000 < number <= _INT_MAX else None
 
 
@@ -59,15 +59,15 @@ def micros_of(text: str, zone: tzinfo | None) -> int | None:
     Args:
         zone: the zone of a text that has none. None: timestamps without a zone, whose texts must not have any.
     """
-    found = _micros(text, zone)
-    return _micros(text.replace("GMT", ""), zone) if found is None and zone is not None and "GMT" in text else found
+    micros = _micros(text, zone)
+    return _micros(text.replace("GMT", ""), zone) if micros is None and zone is not None and "GMT" in text else micros
 
 
 def _micros(text: str, zone: tzinfo | None) -> int | None:
-    found = _TIMESTAMP.fullmatch(text.strip(_BLANKS))
-    if found is None:
+    match = _TIMESTAMP.fullmatch(text.strip(_BLANKS))
+    if match is None:
         return None
-    sign, year, month, day, hour, minute, second, fraction, name = found.groups()
+    sign, year, month, day, hour, minute, second, fraction, name = match.groups()
     days = _days(int(sign + year), int(month or 1), int(day or 1))
     if days is None or int(hour or 0) > 23 or int(minute or 0) > 59 or int(second or 0) > 59:
         return None
@@ -92,13 +92,13 @@ def zone_of(name: str) -> tzinfo | None:
     if name in ("Z", "UTC", "GMT", "UT"):
         return UTC
     prefix = re.match(r"UTC|GMT|UT", name)
-    found = _OFFSET.fullmatch(name[prefix.end() :] if prefix else name)
-    if found is not None:
-        hours, minutes, seconds = ([int(group) for group in found.groups()[1:] if group is not None] + [0, 0])[:3]
+    match = _OFFSET.fullmatch(name[prefix.end() :] if prefix else name)
+    if match is not None:
+        hours, minutes, seconds = ([int(group) for group in match.groups()[1:] if group is not None] + [0, 0])[:3]
         total = hours * 3600 + minutes * 60 + seconds
         if minutes > 59 or seconds > 59 or total > 18 * 3600:
             return None
-        return timezone(timedelta(seconds=-total if found[1] == "-" else total))
+        return timezone(timedelta(seconds=-total if match[1] == "-" else total))
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9~/._+-]+", name) or ".." in name:
         return None
     try:
@@ -132,6 +132,6 @@ def _offset(zone: tzinfo, year: int, days: int, seconds: int) -> int:
     shift = 0 if 2 <= year <= 9998 else (year - 2 if year < 2 else year - 9600) // 400 * 400
     shifted = days - shift // 400 * 146_097
     local = datetime(1970, 1, 1, tzinfo=zone) + timedelta(days=shifted, seconds=seconds)
-    found = zone.utcoffset(local)
-    assert found is not None
-    return found // timedelta(microseconds=1)
+    utc_offset = zone.utcoffset(local)
+    assert utc_offset is not None
+    return utc_offset // timedelta(microseconds=1)

@@ -66,9 +66,9 @@ class Evaluation:
             )
         made = UserCode(deserializer, registered.get(deserializer)) if deserializer is not None else None
         evaluator = UserCode(name, registered.get(name)) if name is not None else None
-        found = cls(evaluator, made, options.raw, values)
-        found.load()
-        return found
+        evaluation = cls(evaluator, made, options.raw, values)
+        evaluation.load()
+        return evaluation
 
     def load(self) -> Evaluator:
         """Return the evaluator, the same one throughout a process.
@@ -101,7 +101,7 @@ def pickled_from_folder(options: SourceOptions, folder: str) -> dict[str, bytes]
     """
     from pyspark import cloudpickle
 
-    found = {}
+    pickles = {}
     for what, name in ((EVALUATOR, options.record_evaluator), (DESERIALIZER, options.record_deserializer)):
         if name is None or not is_import_path(name):
             continue
@@ -110,15 +110,15 @@ def pickled_from_folder(options: SourceOptions, folder: str) -> dict[str, bytes]
         module = sys.modules[name.partition(":")[0]]
         if Path(getattr(module, "__file__", None) or "/").parent == Path(folder):
             cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-            found[name] = _pickled(name, made)
-    return found
+            pickles[name] = _pickled(name, made)
+    return pickles
 
 
-def _pickled(name: str, found: object) -> bytes:
+def _pickled(name: str, user_object: object) -> bytes:
     from pyspark import cloudpickle
 
     try:
-        return bytes(cloudpickle.dumps(found))  # type: ignore[no-untyped-call]
+        return bytes(cloudpickle.dumps(user_object))  # type: ignore[no-untyped-call]
     except Exception as error:
         raise OptionError(
             f"{name!r} cannot be sent to executors: {error_text(error)}; let it refer to nothing that belongs to this"
@@ -134,10 +134,10 @@ def _load(
     options: tuple[tuple[str, str], ...],
 ) -> Evaluator:
     given = NamedOptions(dict(options))
-    found = _made(evaluator, given, EVALUATOR) if evaluator is not None else None
+    user_evaluator = _made(evaluator, given, EVALUATOR) if evaluator is not None else None
     name = evaluator.name if evaluator is not None else ""
-    mask = getattr(found, "end_of_stream_mask", None)
-    is_end = None if mask is not None else getattr(found, "is_end_of_stream", found)
+    mask = getattr(user_evaluator, "end_of_stream_mask", None)
+    is_end = None if mask is not None else getattr(user_evaluator, "is_end_of_stream", user_evaluator)
     _check_argument(is_end if mask is None else mask, EVALUATOR, name)
     if deserializer is None:
         return Evaluator(name, "", is_end, mask, None, values.load() if values is not None else None)
@@ -156,12 +156,12 @@ def _load(
 def _made(code: UserCode, options: NamedOptions, what: str) -> Any:
     """Return a function as it is, and an object of a class."""
     name = code.name
-    found = import_object(name) if code.pickled is None else pickle.loads(code.pickled)
-    _check_kind(found, what, name)
-    if not isinstance(found, type):
-        return found
+    loaded = import_object(name) if code.pickled is None else pickle.loads(code.pickled)
+    _check_kind(loaded, what, name)
+    if not isinstance(loaded, type):
+        return loaded
     try:
-        return made_of(found, options)
+        return made_of(loaded, options)
     except Exception as error:
         text = "it is called with the options as its one argument, a mapping"
         raise OptionError(f"{what} {name} cannot be made: {error_text(error)}; {text}") from None
@@ -180,10 +180,10 @@ def _check_argument(call: Any, what: str, name: str) -> None:
         raise OptionError(f"{what} {name} is called with {argument} as its one argument: {error}") from None
 
 
-def _check_kind(found: object, what: str, name: str) -> None:
+def _check_kind(loaded: object, what: str, name: str) -> None:
     methods = _METHODS[what]
-    if not any(hasattr(found, method) for method in methods) and (isinstance(found, type) or not callable(found)):
+    if not any(hasattr(loaded, method) for method in methods) and (isinstance(loaded, type) or not callable(loaded)):
         raise OptionError(f"{what} {name} is neither a function nor has it {' or '.join(methods)}")
-    inherits = getattr(found, "is_end_of_stream", None) is RecordEvaluator.is_end_of_stream
-    if inherits and not hasattr(found, "end_of_stream_mask"):
+    inherits = getattr(loaded, "is_end_of_stream", None) is RecordEvaluator.is_end_of_stream
+    if inherits and not hasattr(loaded, "end_of_stream_mask"):
         raise OptionError(f"{what} {name} does not define {' or '.join(methods)}")

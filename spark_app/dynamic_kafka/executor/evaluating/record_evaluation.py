@@ -43,13 +43,13 @@ class StopSearch:
         confirm: is called before dead letters are written. Raises if the records may be those of another topic.
 
     Attributes:
-        found: the offset of the stop record, None before it is found.
+        stop_offset: the offset of the stop record, None before it is seen.
     """
 
     def __init__(self, task: ReadTask, evaluator: Evaluator, confirm: Callable[[], None] = lambda: None) -> None:
         self._task, self._evaluator, self._confirm = task, evaluator, confirm
         self._dead_letters = DeadLetters(task, task.dead_letters) if task.dead_letters is not None else None
-        self.found: int | None = None
+        self.stop_offset: int | None = None
 
     def batches(self, fetched: Iterable[Rows]) -> Iterator[pa.RecordBatch]:
         """Yield the records before the stop record, in batches, without those that are refused.
@@ -71,7 +71,7 @@ class StopSearch:
                 refused: dict[int, str] | None = None if self._dead_letters is None else {}
                 end = self._evaluator.first_end(rows, batch.select(shown), split, refused)
                 if end is not None:
-                    self.found = rows.offset(end)
+                    self.stop_offset = rows.offset(end)
                     batch = batch.slice(0, end)
                 if values is None:
                     for at in (at for at in untimed if at < len(batch)):
@@ -99,7 +99,7 @@ class StopSearch:
         Raises:
             RecordDecodingError: the mode is `failfast`.
         """
-        before = [at for at in malformed if self.found is None or rows.offset(at) < self.found]
+        before = [at for at in malformed if self.stop_offset is None or rows.offset(at) < self.stop_offset]
         if not before:
             return
         if self._dead_letters is not None:
@@ -123,11 +123,11 @@ class StopSearch:
         if reports is None or not self._evaluator.ends_splits:
             return
         known = reports.stop_record(split)
-        if known is None and self.found is not None:
-            reports.save_stop_record(split, self.found, self._task.topic_id)
+        if known is None and self.stop_offset is not None:
+            reports.save_stop_record(split, self.stop_offset, self._task.topic_id)
             known = reports.stop_record(split)
-        if known != self.found:
-            own = "nowhere" if self.found is None else f"at offset {self.found}"
+        if known != self.stop_offset:
+            own = "nowhere" if self.stop_offset is None else f"at offset {self.stop_offset}"
             raise RecordEvaluationError(
                 f"another attempt has ended {split} at offset {known}, and this one would end it {own}: this attempt"
                 " fails, and the next one obeys. A record evaluator has to give one answer for one record, on all"

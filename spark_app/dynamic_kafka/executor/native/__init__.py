@@ -38,13 +38,13 @@ def load() -> Extension | str:
     if os.environ.get(SWITCH) == "no":
         return f"{SWITCH}=no"
     try:
-        found: Extension = importlib.import_module(f"{__name__}._reader")  # type: ignore[assignment]
-        if ";" in found.__file__:
-            return f"the path of the extension has a semicolon: {found.__file__}"
-        found.load(cimpl.__file__)
+        extension: Extension = importlib.import_module(f"{__name__}._reader")  # type: ignore[assignment]
+        if ";" in extension.__file__:
+            return f"the path of the extension has a semicolon: {extension.__file__}"
+        extension.load(cimpl.__file__)
         # Some builds of librdkafka load no plugins. A client without servers connects to nothing.
-        found.forget()
-        Consumer({"group.id": "dynamic-kafka", PLUGIN: found.__file__}, logger=quiet_logger()).close()
-        return found if found.claim() is not None else "librdkafka does not hand its clients to plugins"
+        extension.forget()
+        Consumer({"group.id": "dynamic-kafka", PLUGIN: extension.__file__}, logger=quiet_logger()).close()
+        return extension if extension.claim() is not None else "librdkafka does not hand its clients to plugins"
     except (ImportError, KafkaException) as error:
         return f"the extension is not part of this installation, or does not fit it: {error}"

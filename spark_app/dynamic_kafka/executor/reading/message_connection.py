@@ -241,9 +241,9 @@ class MessageRows:
 
     def _shown_headers(self, at: int) -> list[dict[str, object]] | None:
         try:
-            found = _headers(self._messages[at], self._unreadable)
+            headers = _headers(self._messages[at], self._unreadable)
             # Spark's source shows null for a record without headers, not an empty list.
-            return [{"key": key, "value": value} for key, value in found] or None
+            return [{"key": key, "value": value} for key, value in headers] or None
         except UnreadableHeadersError as error:
             raise unreadable_headers(self._split, self.offset(at)) from error
 
@@ -282,8 +282,8 @@ def unreadable_headers(split: Split, offset: int | None) -> OptionError:
 def repeated_columns(schema: pa.Schema, split: Split, stream: str, count: int) -> dict[str, pa.Array]:
     """Return those columns of a schema whose rows are all alike, by name."""
     alike = {"topic": split.topic, "partition": split.partition, "kafka_cluster": split.cluster, "kafka_stream": stream}
-    found = [field for field in schema if field.name in alike]
-    return {field.name: pa.repeat(pa.scalar(alike[field.name], field.type), count) for field in found}
+    repeated_fields = [field for field in schema if field.name in alike]
+    return {field.name: pa.repeat(pa.scalar(alike[field.name], field.type), count) for field in repeated_fields}
 
 
 def _start(split: Split, offset: int, epoch: int) -> TopicPartition:

@@ -73,8 +73,8 @@ class NativeConnection(ConsumerConnection):
                 )
             _, _, rows, size, *_ = self._client.fetch(*wanted._replace(rows=0), 0)
             return Fetched(None, wanted.position, rows, size, Notice(message.offset() or 0, message.error()))
-        found = self._client.fetch(*wanted, math.ceil(timeout_s * 1000))
-        first, position, rows, size, kind, offset, code, text = found
+        answer = self._client.fetch(*wanted, math.ceil(timeout_s * 1000))
+        first, position, rows, size, kind, offset, code, text = answer
         notice = Notice(offset, KafkaError(code, text) if kind == CLIENT_ERROR else None) if kind else None
         return Fetched(first if first >= 0 else None, position, rows, size, notice)
 
@@ -164,17 +164,17 @@ def extension_for(reader: str) -> Extension | None:
     Raises:
         OptionError: the option wants the native reader, and this process cannot use it.
     """
-    found = load() if reader != "python" else ""
-    if isinstance(found, str):
+    extension = load() if reader != "python" else ""
+    if isinstance(extension, str):
         if reader == "native":
             raise OptionError(
-                f"reader=native: {found}. Install the wheel of this platform with confluent-kafka's own wheel, or"
+                f"reader=native: {extension}. Install the wheel of this platform with confluent-kafka's own wheel, or"
                 " build with a C compiler; or set reader=auto"
             )
-        _log_once("reads in Python" + (f": {found}" if found else ", as the option 'reader' says"))
+        _log_once("reads in Python" + (f": {extension}" if extension else ", as the option 'reader' says"))
         return None
     _log_once("reads natively")
-    return found
+    return extension
 
 
 def connect(cluster: str, config: dict[str, Any], problems: list[ConnectionProblem], **more: Any) -> Connection:

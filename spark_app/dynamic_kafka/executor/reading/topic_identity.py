@@ -109,36 +109,36 @@ def _is_left_out(task: ReadTask, cached: CachedConsumer, *, oldest_s: float = 0.
     if task.topic_id is None:
         return False
     topic = task.part.split.topic
-    found, asked_at = cached.topic_ids.get(topic, (None, 0.0))
-    if found != (task.pin or task.topic_id) or time.monotonic() - asked_at >= oldest_s:
+    now_id, asked_at = cached.topic_ids.get(topic, (None, 0.0))
+    if now_id != (task.pin or task.topic_id) or time.monotonic() - asked_at >= oldest_s:
         asked_at = time.monotonic()
-        found = _topic_id(task, cached)
-        cached.topic_ids[topic] = found, asked_at
-    accepted = task.pin is not None and task.pin == found
-    if found is not None and not (accepted or (found == MISSING and may_be_gone)):
-        _check(task, found)
-    if found in (None, MISSING) or found == task.topic_id:
+        now_id = _topic_id(task, cached)
+        cached.topic_ids[topic] = now_id, asked_at
+    accepted = task.pin is not None and task.pin == now_id
+    if now_id is not None and not (accepted or (now_id == MISSING and may_be_gone)):
+        _check(task, now_id)
+    if now_id in (None, MISSING) or now_id == task.topic_id:
         return False
     if task.fail_on_data_loss and not accepted:
-        raise DataLossError(recreated_while_pending(task.part, task.topic_id, str(found)))
+        raise DataLossError(recreated_while_pending(task.part, task.topic_id, str(now_id)))
     if task.reports is not None:
-        content = {"topicId": found, "planned": task.topic_id} | ({"accepted": True} if accepted else {})
+        content = {"topicId": now_id, "planned": task.topic_id} | ({"accepted": True} if accepted else {})
         task.reports.save(TOPIC_ID, task.part.split, content)
-    log.warning("data loss accepted: nothing of %s is read: the topic %s", task.part, recreation(task.topic_id, found))
+    log.warning("data loss accepted: nothing of %s is read: the topic %s", task.part, recreation(task.topic_id, now_id))
     return True
 
 
-def _check(task: ReadTask, found: str) -> None:
+def _check(task: ReadTask, current_id: str) -> None:
     """Fail for good if the topic is checked, and does not have the id that metadata pins, or that was planned.
 
     Raises:
         TopicIntegrityError: it has another id, or is missing. The verdict is recorded.
     """
     expected = task.pin if task.pin is not None else task.topic_id if task.topic_integrity else None
-    if expected in (None, found):
+    if expected in (None, current_id):
         return
     split = task.part.split
-    change = TopicChange(split.cluster, split.topic, str(expected), found, pinned=task.pin is not None)
+    change = TopicChange(split.cluster, split.topic, str(expected), current_id, pinned=task.pin is not None)
     if task.reports is not None:
         task.reports.save_verdict(change)
     raise integrity_error([change])
@@ -164,10 +164,10 @@ def _topic_id(task: ReadTask, cached: CachedConsumer) -> str | None:
         try:
             described, absent = cached.admin.describe_topics([split.topic])
             if split.topic in described:
-                found = described[split.topic][0]
+                now_id = described[split.topic][0]
                 # One broker may have old metadata: only another id is worth the question.
-                if found in (None, task.pin or task.topic_id) or not disputed_ids(cached.admin, {split.topic: found}):
-                    return found
+                if now_id in (None, task.pin or task.topic_id) or not disputed_ids(cached.admin, {split.topic: now_id}):
+                    return now_id
                 problem = "its brokers do not agree on the topic's id"
             if absent and cached.admin.absent_topics(absent):
                 return MISSING

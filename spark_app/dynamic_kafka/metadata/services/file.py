@@ -74,12 +74,12 @@ class FileMetadataService(KafkaMetadataService):
 
     def _look_up(self) -> MetadataDocument:
         try:
-            found, data = self._read()
+            resolved_path, data = self._read()
         except OSError as error:
             raise MetadataUnavailableError(f"{self._path}: cannot be read: {error.strerror}; {_CHECK}") from error
         digest = hashlib.sha256(data).digest()
         if self._document is None or digest != self._digest:
-            shown = str(self._path / found.name if self._path.is_dir() else self._path)
+            shown = str(self._path / resolved_path.name if self._path.is_dir() else self._path)
             self._document = parse_document(_text(data, shown), source=shown)
             self._digest = digest
         return self._document
@@ -89,10 +89,10 @@ class FileMetadataService(KafkaMetadataService):
         gone = False
         for _ in range(_SETTLE_ATTEMPTS):
             try:
-                found = self._locate()
-                before = self._sign(found)
-                data = _bytes(found)
-                if before != self._seen and not _is_swapped_whole(found):
+                resolved_path = self._locate()
+                before = self._sign(resolved_path)
+                data = _bytes(resolved_path)
+                if before != self._seen and not _is_swapped_whole(resolved_path):
                     self._closed.wait(self._settle_s)
                 settled = self._sign(self._locate()) == before
             except FileNotFoundError:
@@ -105,7 +105,7 @@ class FileMetadataService(KafkaMetadataService):
             if settled:
                 # Before parsing, so that the next probe does not report an invalid file as changed.
                 self._seen = before
-                return found, data
+                return resolved_path, data
         raise MetadataInvalidError(
             f"{self._path}:1: the file is being written all the time; replace it by renaming a new one over it"
         )
@@ -124,19 +124,19 @@ class FileMetadataService(KafkaMetadataService):
             raise MetadataInvalidError(f"{self._path}:1: holds {' and '.join(present)}; keep one of them")
         return (folder / present[0]).resolve(strict=True)
 
-    def _sign(self, found: Path) -> _Signature:
-        status = found.stat()
-        return str(found), status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
+    def _sign(self, resolved_path: Path) -> _Signature:
+        status = resolved_path.stat()
+        return str(resolved_path), status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def _is_swapped_whole(found: Path) -> bool:
+def _is_swapped_whole(resolved_path: Path) -> bool:
     """Return whether the file lies in a folder of the kubelet, which writes nothing there once it is linked."""
-    return found.parent.name.startswith("..")
+    return resolved_path.parent.name.startswith("..")
 
 
-def _bytes(found: Path) -> bytes:
+def _bytes(resolved_path: Path) -> bytes:
     # One byte more than allowed, to notice a file that is too large.
-    with found.open("rb") as file:
+    with resolved_path.open("rb") as file:
         return file.read(MAX_DOCUMENT_BYTES + 1)
 
 

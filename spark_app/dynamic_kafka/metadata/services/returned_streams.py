@@ -29,13 +29,13 @@ def check_returned_streams(streams: object, subscriber: object) -> list[KafkaStr
         MetadataInvalidError: with every problem, each with its stream, cluster and field. Values of properties are
             not shown.
     """
-    found: list[Any] = list(streams) if isinstance(streams, Iterable) else [streams]
-    if not all(isinstance(stream, KafkaStream) for stream in found):
+    returned: list[Any] = list(streams) if isinstance(streams, Iterable) else [streams]
+    if not all(isinstance(stream, KafkaStream) for stream in returned):
         raise MetadataInvalidError(
             f"{type(subscriber).__name__}.get_subscribed_streams returned something other than KafkaStream objects"
         )
     problems: _Problems = []
-    valid = [_stream(stream, problems) for stream in found]
+    valid = [_stream(stream, problems) for stream in returned]
     if problems:
         raise MetadataInvalidError("; ".join(problems), tuple(problems))
     return valid

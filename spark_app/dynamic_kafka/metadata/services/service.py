@@ -89,8 +89,8 @@ def load_class(path: str, expected: Callable[..., T]) -> Callable[[Mapping[str, 
     Raises:
         OptionError: the path has another form, its module does not import, or it names no subclass of `expected`.
     """
-    found = import_object(path)
+    loaded_class = import_object(path)
     assert isinstance(expected, type)  # typed as a callable, since `type[T]` would not take an abstract class
-    if not (isinstance(found, type) and issubclass(found, expected)):
+    if not (isinstance(loaded_class, type) and issubclass(loaded_class, expected)):
         raise OptionError(f"{path!r} is no subclass of {expected.__module__}.{expected.__name__}; derive it from that")
-    return cast(Callable[[Mapping[str, str]], T], found)
+    return cast(Callable[[Mapping[str, str]], T], loaded_class)

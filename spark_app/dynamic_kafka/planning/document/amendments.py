@@ -79,7 +79,7 @@ class Amendment:
         if wire.get("version") != 1:
             raise OffsetDocumentError(f"an amendment has version {wire.get('version')!r}, this dynamic-kafka reads 1")
         try:
-            found = cls(
+            amendment = cls(
                 query=wire["query"],
                 number=int(wire["number"]),
                 start=wire["start"],
@@ -94,22 +94,22 @@ class Amendment:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise OffsetDocumentError(f"a saved amendment is damaged: {error!r}") from None
-        object.__setattr__(found, "saved_digest", _digest(wire))
-        return found
+        object.__setattr__(amendment, "saved_digest", _digest(wire))
+        return amendment
 
 
 class Amendments:
     """The amendments of one query. A batch may have several: each replay may find more ranges that cannot be read."""
 
-    def __init__(self, found: Iterable[Amendment] = ()) -> None:
+    def __init__(self, amendments: Iterable[Amendment] = ()) -> None:
         self._of_batch: dict[tuple[str, str], list[Amendment]] = {}
         self._stop_records: dict[str, list[StopRecord]] = {}
-        for amendment in found:
+        for amendment in amendments:
             self.add(amendment)
 
-    def with_stop_records(self, end: OffsetDocument, found: Iterable[StopRecord]) -> Amendments:
+    def with_stop_records(self, end: OffsetDocument, stop_records: Iterable[StopRecord]) -> Amendments:
         """Set the stop records of the batch that ends with a document. Returns itself."""
-        if records := of_document(found, end):
+        if records := of_document(stop_records, end):
             self._stop_records[fingerprint(end)] = records
         return self
 

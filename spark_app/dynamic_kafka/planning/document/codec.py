@@ -145,11 +145,11 @@ def _write_clusters(
 ) -> dict[str, Any]:
     return {
         cluster: _without_none(
-            kafkaId=found.kafka_id,
-            topics={name: write_topic(topic) for name, topic in sorted(found.topics.items())},
-            **dict(sorted(found.unknown.items())),
+            kafkaId=progress.kafka_id,
+            topics={name: write_topic(topic) for name, topic in sorted(progress.topics.items())},
+            **dict(sorted(progress.unknown.items())),
         )
-        for cluster, found in sorted(clusters.items())
+        for cluster, progress in sorted(clusters.items())
     }
 
 

@@ -184,23 +184,23 @@ class OffsetDocument:
 
     def topic(self, cluster: str, topic: str) -> TopicProgress | None:
         """Return the progress of one topic, None if it is not active."""
-        found = self.clusters.get(cluster)
-        return found.topics.get(topic) if found else None
+        progress = self.clusters.get(cluster)
+        return progress.topics.get(topic) if progress else None
 
     def parked_topic(self, cluster: str, topic: str) -> ParkedTopic | None:
         """Return one parked topic, None if it is not parked."""
-        found = self.parked.get(cluster)
-        return found.topics.get(topic) if found else None
+        parked_cluster = self.parked.get(cluster)
+        return parked_cluster.topics.get(topic) if parked_cluster else None
 
     def next_of(self, split: Split) -> int | None:
         """Return the next offset of a split, None if it is not active."""
-        found = self.topic(split.cluster, split.topic)
-        return found.next.get(split.partition) if found else None
+        progress = self.topic(split.cluster, split.topic)
+        return progress.next.get(split.partition) if progress else None
 
     def epoch_of(self, split: Split) -> int | None:
         """Return the leader epoch of a split's next offset, None if unknown."""
-        found = self.topic(split.cluster, split.topic)
-        return found.epochs.get(split.partition) if found else None
+        progress = self.topic(split.cluster, split.topic)
+        return progress.epochs.get(split.partition) if progress else None
 
     @property
     def finished(self) -> bool:

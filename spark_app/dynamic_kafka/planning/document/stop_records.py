@@ -26,9 +26,9 @@ class StopRecord(NamedTuple):
     topic_id: str | None
 
 
-def of_document(found: Iterable[StopRecord], document: OffsetDocument) -> list[StopRecord]:
+def of_document(stop_records: Iterable[StopRecord], document: OffsetDocument) -> list[StopRecord]:
     """Return the stop records of the topics that a document has: a topic that was re-created since is another one."""
-    topics = ((record, document.topic(record.split.cluster, record.split.topic)) for record in found)
+    topics = ((record, document.topic(record.split.cluster, record.split.topic)) for record in stop_records)
     return [
         record
         for record, topic in topics
@@ -36,20 +36,20 @@ def of_document(found: Iterable[StopRecord], document: OffsetDocument) -> list[S
     ]
 
 
-def cut(ranges: Iterable[SplitRange], found: Iterable[StopRecord]) -> list[SplitRange]:
+def cut(ranges: Iterable[SplitRange], stop_records: Iterable[StopRecord]) -> list[SplitRange]:
     """Return the ranges up to the stop records, without empty ones."""
-    ends = {record.split: record.offset for record in found}
+    ends = {record.split: record.offset for record in stop_records}
     shortened = (replace(part, end=min(part.end, ends.get(part.split, part.end))) for part in ranges)
     return [part for part in shortened if part.size > 0]
 
 
-def end_splits(progress: OffsetDocument, found: Iterable[StopRecord]) -> OffsetDocument:
+def end_splits(progress: OffsetDocument, stop_records: Iterable[StopRecord]) -> OffsetDocument:
     """Return the progress with these splits ended: none goes behind its stop record.
 
     A split of which the batch left a range out is still before its stop record: it will be read up to there.
     """
     clusters = {cluster: dict(reading.topics) for cluster, reading in progress.clusters.items()}
-    for (cluster, name, partition), offset, _ in found:
+    for (cluster, name, partition), offset, _ in stop_records:
         topic = clusters[cluster][name]
         following = min(topic.next[partition], offset)
         clusters[cluster][name] = replace(

@@ -45,7 +45,7 @@ class LossOutcome:
 def judge_losses(
     given: PlanInput,
     opened: OffsetDocument,
-    found: Sequence[DataLoss],
+    all_losses: Sequence[DataLoss],
     changed: Collection[tuple[str, str]] = (),
 ) -> Steps[LossOutcome]:
     """Refuse losses that no user accepted; otherwise continue behind them.
@@ -57,7 +57,7 @@ def judge_losses(
     Raises:
         DataLossError: a loss is refused, and `given.refuse_losses` is set.
     """
-    losses = yield from _without_hidden(given, opened, found)
+    losses = yield from _without_hidden(given, opened, all_losses)
     open_losses = [loss for loss in losses if not (_is_change(loss) and loss.split[:2] in changed)]
     accepted = yield from _accepted(given, opened, open_losses)
     refused = [loss for loss in open_losses if loss.split not in accepted] if given.options.fail_on_data_loss else []

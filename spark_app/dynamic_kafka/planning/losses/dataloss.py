@@ -60,7 +60,7 @@ def epochs_to_check(document: OffsetDocument, observed: Mapping[str, ClusterObse
 
     A leader that did not have all records may have been elected: its log lacks some, and goes on with others.
     """
-    found = {}
+    checks = {}
     for cluster, answer in sorted(observed.items()):
         reading = document.clusters.get(cluster)
         for name, topic in sorted(reading.topics.items()) if reading else ():
@@ -73,8 +73,8 @@ def epochs_to_check(document: OffsetDocument, observed: Mapping[str, ClusterObse
                     # With `read_committed` the observed end may lie before the next offset.
                     end = max(seen.latest[partition], topic.next[partition])
                     check = EpochCheck(seen.topic_id, saved, newest, end)
-                    found[Split(cluster, name, partition)] = check
-    return found
+                    checks[Split(cluster, name, partition)] = check
+    return checks
 
 
 def find_data_loss(
@@ -96,12 +96,12 @@ def find_data_loss(
         topic that was re-created since, and for each split whose partition is gone. Topics and clusters without an
         answer are left alone, and so are finished splits, but for a new one that starts past the log's end.
     """
-    found: list[DataLoss] = []
+    losses: list[DataLoss] = []
     for cluster, answer in sorted(observed.items()):
         progress = document.clusters.get(cluster)
         for topic, reading in sorted(progress.topics.items()) if progress else ():
             if topic in answer.missing:
-                found.extend(
+                losses.extend(
                     DataLoss(
                         Split(cluster, topic, partition),
                         "the topic no longer exists",
@@ -140,7 +140,7 @@ def find_data_loss(
                 starts_past_the_end = is_new and following > latest.get(partition, following)
                 is_done = reading.finished(partition) and not starts_past_the_end
                 if loss is not None and not is_done and partition not in ended:
-                    found.append(
+                    losses.append(
                         DataLoss(
                             split,
                             *loss,
@@ -150,7 +150,7 @@ def find_data_loss(
                             epoch=seen.epochs.get(partition),
                         )
                     )
-    return found
+    return losses
 
 
 def is_recreated(saved: str | None, seen: str | None) -> bool:
@@ -158,16 +158,16 @@ def is_recreated(saved: str | None, seen: str | None) -> bool:
     return saved is not None and seen is not None and saved != seen
 
 
-def recreation(saved: str | None, found: str | None) -> str:
+def recreation(saved: str | None, current_id: str | None) -> str:
     """Return, as a part of a sentence, that a topic was re-created, with both ids as Kafka's tools print them."""
-    return f"was re-created (id {shown_topic_id(saved)}, now {shown_topic_id(found)})"
+    return f"was re-created (id {shown_topic_id(saved)}, now {shown_topic_id(current_id)})"
 
 
-def recreated_while_pending(part: SplitRange, planned: str | None, found: str) -> str:
+def recreated_while_pending(part: SplitRange, planned: str | None, current_id: str) -> str:
     """Return the error for a range of a pending batch whose topic was re-created, with the ways out."""
     topic = "/".join(part.split[:2])
     return (
-        f"data loss: the pending batch holds {part}, but the topic {recreation(planned, found)}: these"
+        f"data loss: the pending batch holds {part}, but the topic {recreation(planned, current_id)}: these"
         f" offsets belong to the old topic. Leave them out with {tool_command('abandon', topic)}, then accept the"
         f" loss with {tool_command('accept', flag='--data-loss')}: the new topic is read from its first record. Or"
         " accept all losses, always, with failOnDataLoss=false"

@@ -37,9 +37,9 @@ class AcceptedIdentity:
     replaces: str | None = None
     id: str = ""
 
-    def covers(self, saved: str | None, found: str | None) -> bool:
-        """Return whether the acceptance is about the cluster `found` in place of `saved`."""
-        return self.kafka_id == found and self.replaces in (None, saved)
+    def covers(self, saved: str | None, current_id: str | None) -> bool:
+        """Return whether the acceptance is about the cluster `current_id` in place of `saved`."""
+        return self.kafka_id == current_id and self.replaces in (None, saved)
 
 
 def saved_identity(document: OffsetDocument, cluster: str) -> str | None:
@@ -51,9 +51,9 @@ def saved_identity(document: OffsetDocument, cluster: str) -> str | None:
     return parked.kafka_id if parked is not None else None
 
 
-def is_another(saved: str | None, found: str | None) -> bool:
+def is_another(saved: str | None, current_id: str | None) -> bool:
     """Return whether two `cluster.id`s are known and differ."""
-    return saved is not None and found is not None and saved != found
+    return saved is not None and current_id is not None and saved != current_id
 
 
 def unconfirmed(wanted: Iterable[str], observed: Mapping[str, ClusterObservation]) -> set[str]:

@@ -68,8 +68,8 @@ class TopicChange:
     @classmethod
     def from_wire(cls, wire: Mapping[str, Any]) -> TopicChange:
         """Return the change that a file holds; LookupError if it is damaged."""
-        cluster, topic, expected, found = (str(wire[name]) for name in ("cluster", "topic", "expected", "found"))
-        return cls(cluster, topic, expected, found, pinned=bool(wire.get("pinned", False)))
+        cluster, topic, expected, actual = (str(wire[name]) for name in ("cluster", "topic", "expected", "found"))
+        return cls(cluster, topic, expected, actual, pinned=bool(wire.get("pinned", False)))
 
     def to_wire(self) -> dict[str, Any]:
         """Return the content of the file for a verdict about this change, or for its acceptance."""
@@ -80,15 +80,15 @@ class TopicChange:
 
 def integrity_error(changes: Iterable[TopicChange]) -> TopicIntegrityError:
     """Return the error for topics that changed. The same changes give the same words at each start."""
-    found = sorted(changes)
-    error = TopicIntegrityError("; ".join(f"{change}. {change.remedy}" for change in found))
-    error.changes = tuple(found)
+    sorted_changes = sorted(changes)
+    error = TopicIntegrityError("; ".join(f"{change}. {change.remedy}" for change in sorted_changes))
+    error.changes = tuple(sorted_changes)
     return error
 
 
 def changed_topics(words: str) -> tuple[ChangedTopic, ...]:
     """Return the topics that the words of an `integrity_error` are about."""
-    return tuple(ChangedTopic(cluster=found[1], topic=found[2], expected=found[3]) for found in _CODE.finditer(words))
+    return tuple(ChangedTopic(cluster=match[1], topic=match[2], expected=match[3]) for match in _CODE.finditer(words))
 
 
 def shortened(words: str, size: int) -> str:
@@ -104,8 +104,8 @@ def shortened(words: str, size: int) -> str:
 
 def changes_of(error: BaseException) -> tuple[TopicChange, ...]:
     """Return the changes that an error of `integrity_error` is about; none for one that came as a text."""
-    found = error.changes if isinstance(error, TopicIntegrityError) else ()
-    return tuple(change for change in found if isinstance(change, TopicChange))
+    changes = error.changes if isinstance(error, TopicIntegrityError) else ()
+    return tuple(change for change in changes if isinstance(change, TopicChange))
 
 
 class _ReadTopic(NamedTuple):
@@ -155,14 +155,14 @@ def check_integrity(
     topics = list(_read_topics(progress, wanted, answers))
     disputed = yield from _disputed(progress, topics)
     pinned, others, fits = [], [], set()
-    for cluster, topic, pin, saved, found in topics:
+    for cluster, topic, pin, saved, current_id in topics:
         if (cluster, topic) in disputed:
             continue
-        if pin not in (None, found):
-            pinned.append(TopicChange(cluster, topic, str(pin), found, pinned=True))
-        elif saved is not None and saved != found:
+        if pin not in (None, current_id):
+            pinned.append(TopicChange(cluster, topic, str(pin), current_id, pinned=True))
+        elif saved is not None and saved != current_id:
             fits |= {(cluster, topic)} if pin is not None else set()
-            others.append(TopicChange(cluster, topic, saved, found))
+            others.append(TopicChange(cluster, topic, saved, current_id))
     accepted = yield from _accepted(given, [change for change in others if (change.cluster, change.topic) not in fits])
     refused = [change for change in others if (change.cluster, change.topic) not in fits | accepted]
     refused = refused if given.options.topic_integrity_check else []
@@ -183,11 +183,11 @@ def _read_topics(
     for cluster, answer in sorted(answers.items()):
         want = wanted.get(cluster, SubscribedCluster({}, {}))
         for topic in sorted(want.topics):
-            found, reading = found_id(answer, topic), progress.topic(cluster, topic)
-            if found is None or (reading is not None and is_read(reading, answer.topics.get(topic))):
+            current_id, reading = found_id(answer, topic), progress.topic(cluster, topic)
+            if current_id is None or (reading is not None and is_read(reading, answer.topics.get(topic))):
                 continue
             saved = reading.topic_id if reading is not None else None
-            yield _ReadTopic(cluster, topic, saved_topic_id(want.topic_ids.get(topic)), saved, found)
+            yield _ReadTopic(cluster, topic, saved_topic_id(want.topic_ids.get(topic)), saved, current_id)
 
 
 def _disputed(progress: OffsetDocument, topics: Iterable[_ReadTopic]) -> Steps[frozenset[tuple[str, str]]]:
@@ -252,15 +252,15 @@ def standing(
     """
     # A user who accepts a re-created topic accepts that the old one is gone, which may have been noticed first.
     keys = {key for change in accepted for key in (change.key, replace(change, found="").key)}
-    found = {}
+    verdict_by_key = {}
     for verdict in sorted(verdicts):
         want = clusters.get(verdict.cluster)
         pin = saved_topic_id(want.topic_ids.get(verdict.topic)) if want is not None else None
         reading = document.topic(verdict.cluster, verdict.topic)
         refuses = reading is not None and reading.topic_id == verdict.expected and verdict.key not in keys
         if pin == verdict.expected if verdict.pinned else refuses and pin in (None, verdict.expected):
-            found[verdict.key] = verdict
-    return list(found.values())
+            verdict_by_key[verdict.key] = verdict
+    return list(verdict_by_key.values())
 
 
 def _warnings(

@@ -11,9 +11,9 @@ from tests.support.node.preflight import lacking, missing_controllers, missing_p
 
 
 def test_a_missing_program_is_named_with_its_package() -> None:
-    found = missing_programs(lambda name: None if name == "ctr" else f"/usr/bin/{name}")
+    missing = missing_programs(lambda name: None if name == "ctr" else f"/usr/bin/{name}")
 
-    assert [str(each) for each in found] == ["program ctr: apt-get install containerd"]
+    assert [str(each) for each in missing] == ["program ctr: apt-get install containerd"]
 
 
 def test_plugins_must_be_in_one_folder(tmp_path: Path) -> None:

@@ -46,8 +46,8 @@ def test_a_child_of_this_process_is_found() -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "runs\n"
-        found = [each for each in tree(os.getpid()) if each.pid == child.pid]
+        children = [each for each in tree(os.getpid()) if each.pid == child.pid]
         child.communicate("end\n")
 
-    assert [each.command for each in found] == [command]
-    assert found[0].resident_mib > 1
+    assert [each.command for each in children] == [command]
+    assert children[0].resident_mib > 1

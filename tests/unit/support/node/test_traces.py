@@ -23,9 +23,9 @@ COMMIT
 
 
 def test_mounts_of_a_node_are_found() -> None:
-    found = list(mounts(MOUNTINFO, Path("/srv/e2e/box")))
+    mount_points = list(mounts(MOUNTINFO, Path("/srv/e2e/box")))
 
-    assert found == ["/srv/e2e/box", "/srv/e2e/box/kubelet/pods/1/volumes", "/run/netns/cni-1"]
+    assert mount_points == ["/srv/e2e/box", "/srv/e2e/box/kubelet/pods/1/volumes", "/run/netns/cni-1"]
 
 
 def test_rules_are_compared_without_times_and_counters() -> None:
