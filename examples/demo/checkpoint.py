@@ -55,7 +55,7 @@ class Checkpoint:
         if batch < 0:
             return {}
         parked = self.document(batch).parked.get(cluster)
-        return dict(parked.topics[topic].next) if parked and topic in parked.topics else {}
+        return dict(parked.topics[topic].progress.next) if parked and topic in parked.topics else {}
 
 
 def _newest(folder: Path) -> int:

@@ -120,7 +120,7 @@ def find_returns(documents: Iterable[OffsetDocument]) -> list[tuple[str, dict[in
             if cluster in known:
                 parked = before.parked.get(cluster)
                 topic = parked.topics.get(TOPIC) if parked else None
-                found.append((cluster, dict(topic.next) if topic else {}, batch))
+                found.append((cluster, dict(topic.progress.next) if topic else {}, batch))
         known |= set(document.clusters)
         before = document
     return found

@@ -63,8 +63,8 @@ def create_topics(over: Sequence[KafkaCluster], topic: str, partitions: int) -> 
 
 def _answers(cluster: KafkaCluster, topic: str, partitions: int) -> bool:
     asked = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(partitions)}
-    found = cluster.admin.list_offsets(asked, request_timeout=5)
-    return all(future.exception(SECONDS) is None for future in found.values())
+    futures = cluster.admin.list_offsets(asked, request_timeout=5)
+    return all(future.exception(SECONDS) is None for future in futures.values())
 
 
 def document(over: Iterable[KafkaCluster], topic: str = TOPIC) -> str:

@@ -102,8 +102,8 @@ def heap_in_use_mb() -> float | None:
     if ask is None:
         return None
     ask.restype = _Mallinfo2
-    found = ask()
-    return float(found.uordblks + found.hblkhd) / 1e6
+    heap = ask()
+    return float(heap.uordblks + heap.hblkhd) / 1e6
 
 
 def _status(pid: int | str, field: str) -> float:

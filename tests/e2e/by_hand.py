@@ -87,13 +87,13 @@ def document(servers: Mapping[str, str], clusters: Sequence[str]) -> str:
 
     It begins with new records: an operator's application has read the older ones before the change that is measured.
     """
-    found: dict[str, Json] = {
+    entries: dict[str, Json] = {
         name: {"bootstrapServers": servers[name], "topics": [TOPIC], "startingOffsets": "latest"} for name in clusters
     }
-    if "B" in found:
-        found["B"]["properties"] = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"}
-        found["B"]["secretFolder"] = SECRET
-    return yaml.safe_dump({"streams": {"orders": {"clusters": found}}}, sort_keys=False)
+    if "B" in entries:
+        entries["B"]["properties"] = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"}
+        entries["B"]["secretFolder"] = SECRET
+    return yaml.safe_dump({"streams": {"orders": {"clusters": entries}}}, sort_keys=False)
 
 
 def without_subscription(objects: Iterable[Json]) -> list[Json]:

@@ -83,13 +83,13 @@ class Checked:
 
     def state(self) -> str:
         """Return the state of the SparkApplication; empty before it has one."""
-        found = self._find(APPLICATIONS) or {}
-        return str(found.get("status", {}).get("applicationState", {}).get("state", ""))
+        application = self._find(APPLICATIONS) or {}
+        return str(application.get("status", {}).get("applicationState", {}).get("state", ""))
 
     def stalled(self) -> dict[str, Any]:
         """Return the condition `Stalled` of the subscription; empty before there is one."""
-        found = self._find(SUBSCRIPTIONS)
-        return condition(found, "Stalled") if found is not None else {}
+        subscription = self._find(SUBSCRIPTIONS)
+        return condition(subscription, "Stalled") if subscription is not None else {}
 
     def drivers(self) -> int:
         """Return how many driver pods there have been."""

@@ -40,5 +40,5 @@ def _of_way(way: str, stories: Iterable[Json]) -> Json:
 
 
 def _median(values: Sequence[float | None]) -> float | None:
-    found = [each for each in values if each is not None]
-    return round(statistics.median(found), 2) if found else None
+    known = [each for each in values if each is not None]
+    return round(statistics.median(known), 2) if known else None

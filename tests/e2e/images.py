@@ -35,8 +35,8 @@ def images() -> dict[str, Archived]:
     """
     if _IMAGES in os.environ:
         return {key: Archived(name, Path(path)) for key, (name, path) in json.loads(os.environ[_IMAGES]).items()}
-    found = {**{str(target): built(target) for target in TARGETS}, ANOTHER: built("operator", revision="another")}
-    own = {key: Archived(image.reference, image.archive) for key, image in found.items()}
+    archives = {**{str(target): built(target) for target in TARGETS}, ANOTHER: built("operator", revision="another")}
+    own = {key: Archived(image.reference, image.archive) for key, image in archives.items()}
     return {**own, "spark-operator": Archived(*spark_operator_image())}
 
 

@@ -48,15 +48,15 @@ def pack_otherwise(api: Api, namespace: str) -> None:
 
 def change_subscription(api: Api, namespace: str) -> None:
     """Change the subscription in a way that does not change its document."""
-    found = api.get(SUBSCRIPTIONS, NAME, namespace)["spec"].get("updateStrategy")
-    strategy = "Reload" if found != "Reload" else "Restart"
+    current = api.get(SUBSCRIPTIONS, NAME, namespace)["spec"].get("updateStrategy")
+    strategy = "Reload" if current != "Reload" else "Restart"
     api.patch(SUBSCRIPTIONS, NAME, namespace, {"spec": {"updateStrategy": strategy}})
 
 
 def is_reconciled(api: Api, namespace: str) -> bool:
     """Return whether the operator has reconciled the newest form of the subscription, and so its document before."""
-    found = api.get(SUBSCRIPTIONS, NAME, namespace)
-    return bool(found.get("status", {}).get("observedGeneration") == found["metadata"]["generation"])
+    current = api.get(SUBSCRIPTIONS, NAME, namespace)
+    return bool(current.get("status", {}).get("observedGeneration") == current["metadata"]["generation"])
 
 
 def packed_otherwise(packed: bytes) -> bytes:

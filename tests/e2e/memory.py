@@ -24,11 +24,11 @@ _REVISION = re.compile(r"metadata (\S+/\d+) \(sha256:.{0,30}?\) (was read|is in 
 
 def by_role(processes: Iterable[Process]) -> dict[str, float]:
     """Return the resident memory of the processes of a driver pod in MiB, as a sum by role."""
-    found = dict.fromkeys(ROLES, 0.0)
+    totals = dict.fromkeys(ROLES, 0.0)
     for each in processes:
         if role := _role(each.command):
-            found[role] += each.resident_mib
-    return found
+            totals[role] += each.resident_mib
+    return totals
 
 
 def summary(samples: Sequence[Mapping[str, float]]) -> dict[str, Any]:
@@ -38,28 +38,28 @@ def summary(samples: Sequence[Mapping[str, float]]) -> dict[str, Any]:
         samples: the memory by role after each change, in their order; at least four.
     """
     quarter = len(samples) // 4
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     for role in ROLES:
         values = [round(each[role], 1) for each in samples]
         first, last = statistics.median(values[:quarter]), statistics.median(values[-quarter:])
-        found[role] = {
+        figures[role] = {
             "first_quarter_mib": round(first, 1),
             "last_quarter_mib": round(last, 1),
             "growth_mib": round(last - first, 1),
             "bound_mib": BOUND_MIB.get(role),
             "samples_mib": values,
         }
-    return found
+    return figures
 
 
-def problems(found: Mapping[str, Any]) -> list[str]:
+def problems(figures: Mapping[str, Any]) -> list[str]:
     """Return what is wrong in a summary: roles that have grown beyond their bound, or that were not there."""
     grown = [
-        f"the memory of {role} grew by {found[role]['growth_mib']} MiB, more than {bound:.0f}"
+        f"the memory of {role} grew by {figures[role]['growth_mib']} MiB, more than {bound:.0f}"
         for role, bound in BOUND_MIB.items()
-        if found[role]["growth_mib"] > bound
+        if figures[role]["growth_mib"] > bound
     ]
-    absent = [f"no process of {role} was seen" for role in ROLES if not all(found[role]["samples_mib"])]
+    absent = [f"no process of {role} was seen" for role in ROLES if not all(figures[role]["samples_mib"])]
     return [*grown, *absent]
 
 

@@ -31,8 +31,8 @@ class Objects:
     def pods(self, application: Application, role: str) -> list[str]:
         """Return the names of the running pods of a role: `driver` or `executor`."""
         labels = f"spark-role={role},sparkoperator.k8s.io/app-name={application.name}"
-        found = self._cluster.api.list(PODS, NAMESPACE, labelSelector=labels)
-        alive = [each for each in found if "deletionTimestamp" not in each["metadata"]]
+        listed = self._cluster.api.list(PODS, NAMESPACE, labelSelector=labels)
+        alive = [each for each in listed if "deletionTimestamp" not in each["metadata"]]
         return [each["metadata"]["name"] for each in alive if each["status"]["phase"] == "Running"]
 
     def scale(self, namespace: str, deployment: str, replicas: int) -> None:
@@ -79,13 +79,13 @@ class Objects:
         spec, since Kubeflow's operator writes the status.
         """
         api = self._cluster.api
-        found = [(STREAMS, each) for each in api.list(STREAMS, NAMESPACE)]
-        found += [(SUBSCRIPTIONS, each) for each in api.list(SUBSCRIPTIONS, NAMESPACE)]
+        objects = [(STREAMS, each) for each in api.list(STREAMS, NAMESPACE)]
+        objects += [(SUBSCRIPTIONS, each) for each in api.list(SUBSCRIPTIONS, NAMESPACE)]
         documents = api.list(CONFIG_MAPS, NAMESPACE, labelSelector=f"{ROLE_LABEL}={RENDERED_ROLE}")
-        found += [(CONFIG_MAPS, each) for each in documents]
+        objects += [(CONFIG_MAPS, each) for each in documents]
         versions = {
             f"{kind} {each['metadata']['name']}": f"{each['metadata']['resourceVersion']} {each.get('status')}"
-            for kind, each in found
+            for kind, each in objects
         }
         versions.pop(f"{SUBSCRIPTIONS} {large.NAME}", None)
         for each in self._applications:

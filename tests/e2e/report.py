@@ -61,9 +61,9 @@ def render(stories: Sequence[Json]) -> str:
 
 
 def _style() -> str:
-    found = re.search(r"<style>.*?</style>", Path(page.__file__).with_name("page.html").read_text(), re.DOTALL)
-    assert found is not None
-    return found[0]
+    style = re.search(r"<style>.*?</style>", Path(page.__file__).with_name("page.html").read_text(), re.DOTALL)
+    assert style is not None
+    return style[0]
 
 
 def _legend() -> str:
@@ -131,14 +131,14 @@ def _speed(stories: Sequence[Json]) -> str:
     rows = [
         [
             way,
-            found["count"],
-            _seconds(found["goal"]),
-            _seconds(found["median"]["apply_to_first_record"]),
-            _values(found["changes"], "apply_to_first_record"),
-            _seconds(found["median"]["restart_total"]),
-            _values(found["changes"], "restart_total"),
+            speed["count"],
+            _seconds(speed["goal"]),
+            _seconds(speed["median"]["apply_to_first_record"]),
+            _values(speed["changes"], "apply_to_first_record"),
+            _seconds(speed["median"]["restart_total"]),
+            _values(speed["changes"], "restart_total"),
         ]
-        for way, found in figures(stories).items()
+        for way, speed in figures(stories).items()
     ]
     return _table(["way", "changes", "goal", "first record", "each", "without rows", "each"], rows)
 
@@ -153,13 +153,13 @@ def _memory(stories: Iterable[Json]) -> str:
             story["story"],
             story["memory"]["changes"],
             role,
-            *(found[key] for key in ("first_quarter_mib", "last_quarter_mib", "growth_mib")),
-            "–" if found["bound_mib"] is None else found["bound_mib"],
+            *(memory[key] for key in ("first_quarter_mib", "last_quarter_mib", "growth_mib")),
+            "–" if memory["bound_mib"] is None else memory["bound_mib"],
         ]
         for story in stories
         if story["memory"]
         for role in ROLES
-        for found in (story["memory"][role],)
+        for memory in (story["memory"][role],)
     ]
     return _table(["story", "changes", "process", "first quarter", "last quarter", "growth", "bound"], rows)
 
@@ -170,12 +170,12 @@ def _results(stories: Iterable[Json]) -> str:
         [
             story["story"],
             name,
-            *(found[key] for key in ("strategy", "produced", "delivered", "lost", "duplicated", "restarts")),
-            _seconds(found["longest_pause_s"]),
-            *(_seconds(found["seconds"][each]) for each in SECONDS),
+            *(result[key] for key in ("strategy", "produced", "delivered", "lost", "duplicated", "restarts")),
+            _seconds(result["longest_pause_s"]),
+            *(_seconds(result["seconds"][each]) for each in SECONDS),
         ]
         for story in stories
-        for name, found in story["applications"].items()
+        for name, result in story["applications"].items()
     ]
     return _table([*titles, *(each.replace("_", " ") for each in SECONDS)], rows)
 

@@ -147,8 +147,8 @@ class Story:
 
 def medians(changes: Sequence[Change]) -> dict[str, float | None]:
     """Return the median of each time, over the changes that have it."""
-    found: dict[str, float | None] = {}
+    by_name: dict[str, float | None] = {}
     for name in SECONDS:
         values = [value for each in changes if (value := getattr(each, name)) is not None]
-        found[name] = round(statistics.median(values), 2) if values else None
-    return found
+        by_name[name] = round(statistics.median(values), 2) if values else None
+    return by_name

@@ -78,8 +78,8 @@ def test_a_silent_broker_ends_no_drain(shop: Shop) -> None:
                 shop.wait(f"reports of {each.name} in the silence", partial(_has_reported, shop, each, paused))
             assert shop.is_draining("C")
             assert not shop.objects.is_safe()
-            found = [report for each in shop.applications for report in shop.timeline.reports_since(each.name, paused)]
-            assert not [report for report in found if report.drained("C", QUIET_S)]
+            later = [report for each in shop.applications for report in shop.timeline.reports_since(each.name, paused)]
+            assert not [report for report in later if report.drained("C", QUIET_S)]
         finally:
             shop.brokers["C"].resume()
         shop.mark("the broker of C goes on")

@@ -29,14 +29,14 @@ def values(cluster: KafkaCluster, topic: str, **settings: str) -> list[bytes | N
     properties = cluster.client_properties() | {"group.id": "none", "enable.auto.commit": "false"} | settings
     consumer = Consumer({**properties, "enable.partition.eof": True})
     consumer.assign([TopicPartition(topic, 0, cluster.start_offsets(topic)[0])])
-    found: list[bytes | None] = []
+    payloads: list[bytes | None] = []
     deadline = time.monotonic() + 20
     while consumer.position([TopicPartition(topic, 0)])[0].offset < end and time.monotonic() < deadline:
         message = consumer.poll(1.0)
         if message is not None and message.error() is None:
-            found.append(message.value())
+            payloads.append(message.value())
     consumer.close()
-    return found
+    return payloads
 
 
 def test_three_clusters_have_three_ids(brokers: Brokers, topic: Topic) -> None:

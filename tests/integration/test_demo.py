@@ -32,12 +32,12 @@ PROCESSES = (
 
 def processes(build: Path) -> dict[int, str]:
     """Return process ids and command lines of the demo: its processes have our folder in their environment."""
-    found = {}
+    commands = {}
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             if entry.name.isdecimal() and str(build).encode() in (entry / "environ").read_bytes():
-                found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-    return found
+                commands[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+    return commands
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ def where() -> tuple[str, str]:
 
 
 def test_workers_run_this_python_and_import_the_source(spark: SparkSession) -> None:
-    found = spark.sparkContext.parallelize([1]).map(lambda _: where()).collect()
+    places = spark.sparkContext.parallelize([1]).map(lambda _: where()).collect()
 
-    assert found == [(sys.executable, "dynamic_kafka")]
+    assert places == [(sys.executable, "dynamic_kafka")]
 
 
 def test_workers_have_the_reader_of_this_process(spark: SparkSession) -> None:

@@ -84,10 +84,10 @@ class FakeApiServer:
     def reports(self) -> list[dict[str, Any]]:
         """Return the reports received so far, in order; each with `at`, monotonic seconds."""
         with self._changed:
-            found = list(self.requests)
+            requests = list(self.requests)
         texts = [
             (each.body["metadata"]["annotations"][REPORT_ANNOTATION], each.at_s)
-            for each in found
+            for each in requests
             if each.method == "PATCH"
         ]
         return [{**json.loads(text), "at": at} for text, at in texts]

@@ -44,8 +44,8 @@ TESTS_OF = {
 
 def tests_of(changed: Iterable[str]) -> list[str]:
     """Return the test files and folders to run for these changed files; none is in another one."""
-    found = {test for path in changed for test in _tests_of(PurePosixPath(path))}
-    return sorted(test for test in found if not any(str(above) in found for above in PurePosixPath(test).parents))
+    tests = {test for path in changed for test in _tests_of(PurePosixPath(path))}
+    return sorted(test for test in tests if not any(str(above) in tests for above in PurePosixPath(test).parents))
 
 
 def _tests_of(path: PurePosixPath) -> Iterable[str]:

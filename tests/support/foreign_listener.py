@@ -43,6 +43,6 @@ def _answer(api: int, version: int) -> bytes | None:
     """Return the body of an answer; None to close the connection, as after a refused log-in."""
     if api == _API_VERSIONS:
         error = _UNSUPPORTED_VERSION if version > 0 else 0
-        ranges = b"".join(struct.pack(">hhh", key, *found) for key, found in _VERSIONS.items())
+        ranges = b"".join(struct.pack(">hhh", key, *bounds) for key, bounds in _VERSIONS.items())
         return struct.pack(">hi", error, len(_VERSIONS)) + ranges
     return struct.pack(">hih", 0, 1, 5) + b"PLAIN" if api == _HANDSHAKE else None

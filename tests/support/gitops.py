@@ -157,12 +157,12 @@ class Tool:
         desired = self._desired()
         stdin = yaml.safe_dump_all(desired)
         live = self._kubectl("get", "--ignore-not-found", "--output=json", "--filename=-", stdin=stdin)
-        found = {_named(each): each for each in _items(live)}
+        by_name = {_named(each): each for each in _items(live)}
         predicted = _items(self._apply(desired, "--dry-run=server", "--output=json"))
         changes = [
             f"{each['kind']} {each['metadata']['name']}: {path}"
             for each in predicted
-            for path in (differences(found[_named(each)], each) if _named(each) in found else ["is missing"])
+            for path in (differences(by_name[_named(each)], each) if _named(each) in by_name else ["is missing"])
         ]
         return [*changes, *(f"{kind} {name}: is to be pruned" for kind, name in map(_named, self._unwanted(desired)))]
 
@@ -218,13 +218,13 @@ def _different(one: Any, other: Any, path: str) -> Iterator[str]:
         yield path
 
 
-def _named(found: Json) -> tuple[str, str]:
-    return found["kind"], found["metadata"]["name"]
+def _named(resource: Json) -> tuple[str, str]:
+    return resource["kind"], resource["metadata"]["name"]
 
 
 def _items(text: str) -> list[Json]:
     """Return the objects that kubectl prints as JSON: none, one, or a list."""
     if not text.strip():
         return []
-    found: Json = json.loads(text)
-    return list(found["items"]) if found["kind"] == "List" else [found]
+    parsed: Json = json.loads(text)
+    return list(parsed["items"]) if parsed["kind"] == "List" else [parsed]

@@ -31,7 +31,7 @@ class Health(NamedTuple):
     message: str
 
 
-def health(found: Mapping[str, Any]) -> Health:
+def health(resource: Mapping[str, Any]) -> Health:
     """Return Argo CD's health of a KafkaStream or KafkaStreamSubscription.
 
     Raises:
@@ -41,18 +41,18 @@ def health(found: Mapping[str, Any]) -> Health:
     lua = LuaRuntime(register_eval=False)
     lua.execute('getmetatable("").__index = nil')
     lua.execute(_LIKE_ARGO_CD)
-    lua.globals().obj = lua.table_from(_without_nulls(found), recursive=True)
-    result = lua.execute(scripts[f"resource.customizations.health.{GROUP}_{found['kind']}"])
+    lua.globals().obj = lua.table_from(_without_nulls(resource), recursive=True)
+    result = lua.execute(scripts[f"resource.customizations.health.{GROUP}_{resource['kind']}"])
     assert result["status"] in HEALTHS, result["status"]
     return Health(result["status"], result["message"])
 
 
-def kstatus(found: Mapping[str, Any]) -> str:
+def kstatus(resource: Mapping[str, Any]) -> str:
     """Return the status that kstatus computes of a custom resource, and by which Flux judges it."""
-    if "deletionTimestamp" in found["metadata"]:
+    if "deletionTimestamp" in resource["metadata"]:
         return "Terminating"
-    status = found.get("status") or {}
-    if status.get("observedGeneration", found["metadata"]["generation"]) != found["metadata"]["generation"]:
+    status = resource.get("status") or {}
+    if status.get("observedGeneration", resource["metadata"]["generation"]) != resource["metadata"]["generation"]:
         return "InProgress"
     conditions = status.get("conditions", ())
     for each in conditions:  # the first of the two in the list counts

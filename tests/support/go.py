@@ -69,10 +69,10 @@ class GoProgram:
         if not self.module:
             return "v0"
         pins = (self.source / "go.mod").read_text()
-        found = re.search(rf"^(?:require)?\s+{re.escape(self.module)} (v\S+)", pins, re.MULTILINE)
-        if found is None:
+        pinned = re.search(rf"^(?:require)?\s+{re.escape(self.module)} (v\S+)", pins, re.MULTILINE)
+        if pinned is None:
             raise GoUnavailableError(f"{self.source}/go.mod does not require {self.module}: add it.")
-        return found[1]
+        return pinned[1]
 
     @property
     def cache_name(self) -> str:
@@ -220,8 +220,8 @@ def _find_go() -> str:
     if go is None:
         raise GoUnavailableError("No Go: install Go >= 1.21 (https://go.dev/doc/install), or `golang` of your system.")
     version = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False).stdout.strip()
-    found = re.match(r"go(\d+)\.(\d+)", version)
-    if found is None or (int(found[1]), int(found[2])) < _OLDEST_GO:
+    match = re.match(r"go(\d+)\.(\d+)", version)
+    if match is None or (int(match[1]), int(match[2])) < _OLDEST_GO:
         raise GoUnavailableError(
             f"{go} is {version or 'no working Go'}: >= 1.21 is needed (https://go.dev/doc/install)."
         )

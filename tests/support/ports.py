@@ -16,12 +16,12 @@ _locks: list[socket.socket] = []
 
 def reserve_ports(count: int) -> list[int]:
     """`count` free ports that no other process using this function gets before ours ends."""
-    found: list[int] = []
+    ports: list[int] = []
     for port in random.sample(range(_FIRST, _LAST), _LAST - _FIRST):
-        if len(found) == count:
-            return found
+        if len(ports) == count:
+            return ports
         if _is_free(port) and _lock(port):
-            found.append(port)
+            ports.append(port)
     raise OSError(f"No {count} free ports between {_FIRST} and {_LAST} on 127.0.0.1.")
 
 

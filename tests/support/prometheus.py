@@ -51,9 +51,9 @@ def promtool() -> Path:
     Raises:
         PromtoolUnavailableError: this is no Debian or Ubuntu, or its packages cannot be reached.
     """
-    found = shutil.which("promtool")
-    if found is not None:
-        return Path(found)
+    program = shutil.which("promtool")
+    if program is not None:
+        return Path(program)
     missing = [each for each in ("apt-get", "dpkg-deb") if shutil.which(each) is None]
     if missing:
         raise PromtoolUnavailableError(f"No promtool on the path, and no {missing[0]} to fetch Debian's.")

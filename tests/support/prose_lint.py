@@ -142,8 +142,8 @@ def check_text(text: Text) -> Iterator[tuple[int, str]]:
         short = (text.kind == "message" or text.text.lstrip().startswith("|")) and words(sentence) <= 3
         if BANNED_OPENING.match(plain) and not short:
             yield at, f"the sentence opens with {plain.split()[0]!r}: {sentence[:60]!r}"
-        for found in BANNED_WORDS.finditer(plain):
-            yield at, f"say it without {found[0]!r}: {sentence[:80]!r}"
+        for banned in BANNED_WORDS.finditer(plain):
+            yield at, f"say it without {banned[0]!r}: {sentence[:80]!r}"
         if text.kind != "message" and not text.text.lstrip().startswith("|") and words(sentence) > MAX_WORDS:
             yield at, f"{words(sentence)} words in one sentence: {sentence[:60]!r}"
 
@@ -180,8 +180,8 @@ def check_page(file: str, source: str) -> Iterator[Finding]:
 
 def tracked_files() -> list[str]:
     """List the Python files and Markdown pages that git tracks."""
-    found = subprocess.run(["git", "ls-files", "*.py", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True)
-    return [file for file in found.stdout.split() if (ROOT / file).exists()]
+    listing = subprocess.run(["git", "ls-files", "*.py", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [file for file in listing.stdout.split() if (ROOT / file).exists()]
 
 
 def statistics(files: Iterable[str]) -> str:
@@ -217,14 +217,14 @@ def main() -> int:
     if arguments.statistics:
         print(statistics(files))
         return 0
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for file in files:
         source = (ROOT / file).read_text(encoding="utf-8")
-        found += check_python(file, source) if file.endswith(".py") else check_page(file, source)
-    for each in found:
+        findings += check_python(file, source) if file.endswith(".py") else check_page(file, source)
+    for each in findings:
         print(each)
-    print(f"{len(found)} findings in {len(files)} files", file=sys.stderr)
-    return 1 if found else 0
+    print(f"{len(findings)} findings in {len(files)} files", file=sys.stderr)
+    return 1 if findings else 0
 
 
 if __name__ == "__main__":

@@ -8,9 +8,9 @@ from typing import Any
 from kafkastream_operator.core.document import Document
 
 
-def condition(found: Mapping[str, Any] | None, kind: str) -> dict[str, Any]:
+def condition(resource: Mapping[str, Any] | None, kind: str) -> dict[str, Any]:
     """Return a condition of an object; an empty one if it has none of that type."""
-    conditions = ((found or {}).get("status") or {}).get("conditions", [])
+    conditions = ((resource or {}).get("status") or {}).get("conditions", [])
     return next((dict(each) for each in conditions if each["type"] == kind), {})
 
 
@@ -18,10 +18,10 @@ def states(document: Document | None) -> dict[str, str] | None:
     """{`cluster/topic`: `Active` or `Draining`} of a document."""
     if document is None:
         return None
-    found = {}
+    by_topic = {}
     for stream in document.streams.values():
         for name, content in stream["clusters"].items():
             for topic in content["topics"]:
                 draining = content.get("state") == "Draining" or topic in content.get("drainingTopics", ())
-                found[f"{name}/{topic}"] = "Draining" if draining else "Active"
-    return found
+                by_topic[f"{name}/{topic}"] = "Draining" if draining else "Active"
+    return by_topic

@@ -181,8 +181,8 @@ class SourceRun:
         return crash != "committed"
 
     def _saved(self, number: int) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.offsets[number]) if number >= 0 else encode(OffsetDocument())
-        return found
+        document: dict[str, Any] = json.loads(self.offsets[number]) if number >= 0 else encode(OffsetDocument())
+        return document
 
     # -- what came of it -----------------------------------------------------------------------------------------------
 

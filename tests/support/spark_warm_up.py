@@ -49,8 +49,8 @@ def _run(folder: Path, dumped: Path) -> None:
     writer = frame.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
     query = writer.trigger(once=True).start(str(folder / "out"))
     query.awaitTermination()
-    found = spark.read.parquet(str(folder / "out")).groupBy("value").count().collect()
-    assert len(found) == 10, found
+    rows = spark.read.parquet(str(folder / "out")).groupBy("value").count().collect()
+    assert len(rows) == 10, rows
     spark.stop()
 
 

@@ -104,18 +104,18 @@ def renamed(rows: Rows, cluster_id: str) -> Rows:
     return Rows({row._replace(cluster=cluster_id): count for row, count in rows.items()})
 
 
-def difference(found: Rows, wanted: Rows) -> str:
+def difference(rows: Rows, wanted: Rows) -> str:
     """Return the missing and the surplus rows as text; empty if both are the same multiset."""
-    missing, extra = wanted - found, found - wanted
+    missing, extra = wanted - rows, rows - wanted
     if not missing and not extra:
         return ""
     sides = ((missing, "missing"), (extra, "too much"))
     return "; ".join(f"{side.total()} {what}, such as {sorted(side)[:5]}" for side, what in sides if side)
 
 
-def assert_rows(found: Rows, wanted: Rows) -> None:
+def assert_rows(rows: Rows, wanted: Rows) -> None:
     """Exactly the wanted rows, each as often as wanted."""
-    problem = difference(found, wanted)
+    problem = difference(rows, wanted)
     assert not problem, problem
 
 
@@ -150,7 +150,7 @@ class Collected:
 def collect(frame: DataFrame) -> Rows:
     """Return the rows of a batch frame."""
     chosen = frame.selectExpr("kafka_cluster", "topic", "partition", "offset", "CAST(value AS STRING)")
-    return Rows(Row(*found) for found in chosen.collect())
+    return Rows(Row(*row) for row in chosen.collect())
 
 
 class RunningQuery:
@@ -168,10 +168,10 @@ class RunningQuery:
         count = wanted if isinstance(wanted, int) else wanted.total()
         self.wait_until(lambda: self.rows().total() >= count, f"{count} rows", timeout_s)
         self.wait_committed(timeout_s)
-        found = self.rows()
+        rows = self.rows()
         if not isinstance(wanted, int):
-            assert_rows(found, wanted)
-        return found
+            assert_rows(rows, wanted)
+        return rows
 
     def wait_committed(self, timeout_s: float = DEADLINE_S) -> None:
         """Wait until Spark has committed every batch that it has planned so far."""
@@ -184,9 +184,9 @@ class RunningQuery:
         """Wait until the last saved offset document is as wanted, and its batch committed; returns it."""
         self.wait_until(lambda: (d := self.document()) is not None and done(d), what, timeout_s)
         self.wait_committed(timeout_s)
-        found = self.document()
-        assert found is not None
-        return found
+        document = self.document()
+        assert document is not None
+        return document
 
     def wait_report(
         self, done: Callable[[Mapping[str, Any]], bool], what: str, timeout_s: float = DEADLINE_S
@@ -225,8 +225,8 @@ class RunningQuery:
     def report(self) -> Mapping[str, Any]:
         """Return the summary of the last progress event; empty before the first."""
         progress = self.query.lastProgress
-        found = json.loads(progress.json)["sources"][0].get("latestOffset") if progress is not None else None
-        return found if isinstance(found, dict) else {}
+        latest = json.loads(progress.json)["sources"][0].get("latestOffset") if progress is not None else None
+        return latest if isinstance(latest, dict) else {}
 
     def stop(self) -> None:
         """Stop the query."""
@@ -270,15 +270,15 @@ def parquet_rows(output: Path) -> Rows:
     """Return the rows that a Parquet sink has committed: only of the files that its own log names."""
     log = output / "_spark_metadata"
     last = last_batch(log)
-    found = Rows()
+    rows = Rows()
     for batch in range(last, -1, -1):
         compact = log / f"{batch}.compact"
         lines = (compact if compact.exists() else log / str(batch)).read_text().splitlines()[1:]
         for added in map(json.loads, lines):
-            found.update(_file_rows(Path(unquote(urlparse(added["path"]).path))))
+            rows.update(_file_rows(Path(unquote(urlparse(added["path"]).path))))
         if compact.exists():
             break
-    return found
+    return rows
 
 
 def _file_rows(file: Path) -> Iterator[Row]:
@@ -298,8 +298,8 @@ def last_batch(log: Path) -> int:
 
 def saved_offset(checkpoint: Path, batch: int) -> dict[str, Any]:
     """Return the offset document of one batch, as Spark saved it: the last line of its offset log's file."""
-    found: dict[str, Any] = json.loads((checkpoint / "offsets" / str(batch)).read_text().splitlines()[-1])
-    return found
+    offset: dict[str, Any] = json.loads((checkpoint / "offsets" / str(batch)).read_text().splitlines()[-1])
+    return offset
 
 
 def last_document(checkpoint: Path) -> OffsetDocument | None:
@@ -311,10 +311,10 @@ def last_document(checkpoint: Path) -> OffsetDocument | None:
 def next_offsets(document: OffsetDocument | None) -> dict[tuple[str, str], dict[int, int]]:
     """Return the saved offsets of all active splits: {(cluster, topic): {partition: next offset}}."""
     clusters = document.clusters if document else {}
-    return {(c, t): dict(topic.next) for c, found in clusters.items() for t, topic in found.topics.items()}
+    return {(c, t): dict(topic.next) for c, progress in clusters.items() for t, topic in progress.topics.items()}
 
 
 def parked_offsets(document: OffsetDocument | None) -> dict[tuple[str, str], dict[int, int]]:
     """Return the saved offsets of all parked splits, in the same form."""
     clusters = document.parked if document else {}
-    return {(c, t): dict(topic.next) for c, found in clusters.items() for t, topic in found.topics.items()}
+    return {(c, t): dict(topic.progress.next) for c, parked in clusters.items() for t, topic in parked.topics.items()}

@@ -91,10 +91,8 @@ def _members(session: int, mark: bytes, seen: Set[int]) -> set[int]:
             continue
         with suppress(OSError):
             # pid (name) state ppid pgrp session …; the name may hold anything.
-            state, parent, _, found = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
-            ours = (
-                int(entry.name) in seen or int(found) == session or (mark and mark in (entry / "environ").read_bytes())
-            )
+            state, parent, _, sid = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
+            ours = int(entry.name) in seen or int(sid) == session or (mark and mark in (entry / "environ").read_bytes())
             if state not in "ZX":
                 parents[int(entry.name)] = int(parent)
                 members |= {int(entry.name)} if ours else set()

@@ -39,8 +39,8 @@ def wait_until(
         if reason is None and time.monotonic() > deadline:
             reason = f"not within {timeout_s:g} s"
         # `done` comes last: it may have come true right before the end that `failed` reports.
-        if found := done():
-            return found
+        if result := done():
+            return result
         if reason is not None:
             more = f"; {details()}" if details is not None else ""
             raise error(f"waited in vain for {what}: {reason}{more}")

@@ -4,7 +4,7 @@
 call at a time. A plan goes from the outside in:
 
 1. `latest` plans, and keeps a run that ends by itself from ending early (`_before_the_end`).
-2. `_plan` repeats the plan with the last good metadata, `_plan_despite_failures` without a cluster that fails.
+2. `_plan` repeats the plan: with the last good metadata, without a cluster that fails, with newer metadata.
 3. `_plan_observed` makes one plan of one observation (`observer`): `plan_once` runs the pure functions of `planning`.
 
 This module only puts the steps in order. A decision about offsets belongs to `planning`, the choice of the metadata and
@@ -176,34 +176,35 @@ class Enumerator:
         self.replays.begin(saved)
 
     def _plan(self, logged: OffsetDocument, unlimited: bool, *, everyone: bool = False) -> Plan:
-        """Observe and plan. If the metadata does not fit its clusters, plan again with the last good metadata.
+        """Observe and plan, until a plan stands.
 
-        If a topic is another one, the newest metadata may name its id: they are looked up once more.
+        If the metadata does not fit its clusters, the last good metadata is in force again. If a topic is another one,
+        the newest metadata may name its id: it is looked up once more. If a cluster fails meanwhile that need not
+        answer, the plan is made without it.
         """
         may_look_again = True
+        observed: LiveObservation | None = None
         while True:
             try:
-                observed = self.observer.observe(logged, everyone=everyone)
-                return self._plan_despite_failures(logged, observed, unlimited)
+                if observed is None:
+                    observed = self.observer.observe(logged, everyone=everyone)
+                return self._plan_observed(logged, observed, unlimited)
             except RevisionRejectedError as rejected:
                 # The query ends if no other metadata was good: this is the first, or the cluster itself has changed.
                 if not self.observer.reject(str(rejected.error)):
                     raise rejected.error from None
+                observed = None
             except TopicIntegrityError:
                 if not (may_look_again and self.observer.look_again()):
                     raise
-                may_look_again = False
-
-    def _plan_despite_failures(self, logged: OffsetDocument, observed: LiveObservation, unlimited: bool) -> Plan:
-        """Plan. If a cluster fails meanwhile that need not answer, plan again without it."""
-        while True:
-            try:
-                return self._plan_observed(logged, observed, unlimited)
+                may_look_again, observed = False, None
             except ClusterError as error:
+                if observed is None:
+                    raise  # a cluster that must answer: the observer has explained it
                 if error.cluster not in observed.answers:
                     raise self.observer.explained({error.cluster: error}) from None
-                self.observer.note_failures({error.cluster: error}, observed)
-                observed = observed.without(error.cluster)
+                newer = self.observer.note_failures({error.cluster: error}, observed)
+                observed = None if newer else observed.without(error.cluster)
 
     def _before_the_end(self, plan: Plan, unlimited: bool) -> Plan:
         """Keep a run that ends by itself from ending before all its topics are read.

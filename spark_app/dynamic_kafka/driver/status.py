@@ -164,7 +164,7 @@ class PlanStatus:
         if self.lineage:
             summary["lineage"] = self.lineage
         parked = {
-            cluster: sum(len(topic.next) for topic in kept.topics.values())
+            cluster: sum(len(topic.progress.next) for topic in kept.topics.values())
             for cluster, kept in sorted(document.parked.items())
         }
         if parked:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient, ClusterMetadata, TopicDescription
@@ -30,13 +30,14 @@ from dynamic_kafka.kafka.errors import (
     translate,
 )
 from dynamic_kafka.kafka.groups import Commits, GroupClient
-from dynamic_kafka.kafka.retries import PAUSE_S, retry_while_transient
+from dynamic_kafka.kafka.retries import IDLE_ADVICE, PAUSE_S, retry_while_transient, used_client_s
 from dynamic_kafka.metadata.names import address_of
 from dynamic_kafka.metadata.topic_ids import NO_TOPIC_ID
 from dynamic_kafka.planning.questions import EpochCheck
 from dynamic_kafka.planning.starting import OffsetQuery
 from dynamic_kafka.wording import first_few
 
+T = TypeVar("T")
 NO_SUCH_RECORD = -1
 """Kafka's answer when no record is as new as a timestamp. A lower number means that there is no answer: for a broker
 that misses the deadline, librdkafka returns -1001 and raises nothing."""
@@ -63,6 +64,7 @@ class ClusterAdmin:
         self.config = config
         self._groups: dict[str, GroupClient] = {}
         self._refused: set[str] = set()
+        self._is_used = False
         self._epoch_ends: dict[tuple[tuple[str, int], tuple[str | None, int, int]], int | None] = {}
         self._client = self._make_client()
 
@@ -111,22 +113,24 @@ class ClusterAdmin:
             {topic: (topic id or None, partitions)}, and the topics that the cluster's own list lacks. A topic that is
             unknown but in that list is being created or moved: it is in neither result.
         """
-        described, absent = self._described_topics(topics)
+        names = list(topics)
+        described, absent = self._over_working_connections(partial(self._described_topics, names))
         ids_and_partitions = {
             name: (id_of(topic), sorted(partition.id for partition in topic.partitions))
             for name, topic in described.items()
         }
         return ids_and_partitions, absent
 
-    def _described_topics(self, topics: Iterable[str]) -> tuple[dict[str, TopicDescription], frozenset[str]]:
+    def _described_topics(
+        self, names: Sequence[str], limit_s: float
+    ) -> tuple[dict[str, TopicDescription], frozenset[str]]:
         """Return the descriptions of topics, and the absent ones, as `describe_topics` does."""
-        names = list(topics)
         descriptions: dict[str, TopicDescription] = {}
         unknown: set[str] = set()
         if not names:
             return descriptions, frozenset()
-        deadline = time.monotonic() + self.deadline_s
-        futures = self._client.describe_topics(TopicCollection(names), request_timeout=self.deadline_s)
+        deadline = time.monotonic() + limit_s
+        futures = self._client.describe_topics(TopicCollection(list(names)), request_timeout=limit_s)
         for name, future in futures.items():
             try:
                 descriptions[name] = future.result(timeout=max(0.0, deadline - time.monotonic()) + 1)
@@ -208,11 +212,16 @@ class ClusterAdmin:
             UnknownTopicError: a topic does not exist (any more).
             ClusterError: the cluster did not answer, or with another error.
         """
+        return self._over_working_connections(partial(self._offsets, queries, uncommitted))
+
+    def _offsets(
+        self, queries: Mapping[tuple[str, int], OffsetQuery], uncommitted: bool, limit_s: float
+    ) -> dict[tuple[str, int], tuple[int, int | None]]:
         committed = self.read_committed and not uncommitted
         isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         answers: dict[tuple[str, int], tuple[int, int | None]] = {}
         waiting = dict(queries)
-        deadline = time.monotonic() + self.deadline_s
+        deadline = time.monotonic() + limit_s
         while waiting:
             left_s = max(0.1, deadline - time.monotonic())
             leaderless: set[str] = set()
@@ -257,6 +266,22 @@ class ClusterAdmin:
         for client in self._groups.values():
             client.close_in_background()
 
+    def _over_working_connections(self, ask: Callable[[float], T]) -> T:
+        """Ask with the seconds that it may take. If a used client gets no answer, a new one gets the rest of the time.
+
+        Something may have dropped an idle connection to one of the brokers in silence.
+        """
+        deadline = time.monotonic() + self.deadline_s
+        if self._is_used:
+            try:
+                return ask(used_client_s(self.deadline_s))
+            except ClusterUnreachableError as error:
+                log.warning("%s. The connections were used before, new ones are tried. %s", error, IDLE_ADVICE)
+                self._renew()
+        answer = ask(max(0.1, deadline - time.monotonic()))
+        self._is_used = True
+        return answer
+
     def _make_client(self) -> AdminClient:
         settings: dict[str, Any] = {**self.config, "error_cb": self._on_error}
         try:
@@ -267,7 +292,7 @@ class ClusterAdmin:
     def _renew(self) -> None:
         client = self._make_client()  # first: if it fails, the present client stays for the next call
         drop_in_background([self.__dict__.pop("_client", None)], f"close-{self.cluster}")
-        self._client = client
+        self._client, self._is_used = client, False
 
     def _listed(self) -> ClusterMetadata:
         try:

@@ -78,7 +78,7 @@ class TopicAdmin(ClusterAdmin):
         """
         deadline = time.monotonic() + self.deadline_s
         while True:
-            described, absent = self._described_topics(names)
+            described, absent = self._described_topics(names, self.deadline_s)
             if absent:
                 absent = self.absent_topics(absent)
             configs = self._described_configs(list(described))

@@ -9,21 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
 
 from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.planning.document.progress import (
-    ClusterProgress,
     OffsetDocument,
-    ParkedCluster,
-    ParkedTopic,
+    SavedCluster,
+    Topic,
     TopicProgress,
 )
 from dynamic_kafka.planning.losses.dataloss import is_recreated, recreation
 from dynamic_kafka.planning.observation import ClusterObservation, Note, NoteKind, TopicObservation
 from dynamic_kafka.planning.splits import Split
-
-C = TypeVar("C", ClusterProgress, ParkedCluster)
 
 
 @dataclass(frozen=True)
@@ -151,8 +147,9 @@ class _Reconciliation:
         active = self.active.setdefault(cluster, {})
         progress = active.get(topic)
         known = progress is not None
-        parked = self.parked.get(cluster, {}).pop(topic, None)
-        was = active.get(topic) or self.document.parked_topic(cluster, topic)
+        kept = self.parked.get(cluster, {}).pop(topic, None)
+        parked = kept.progress if kept is not None else None
+        was = active.get(topic) or self.document.any_topic(cluster, topic)
         recreated = was is not None and is_recreated(was.topic_id, seen.topic_id)
         if progress is None:
             progress = TopicProgress(stream, {}, topic_id=seen.topic_id)
@@ -172,7 +169,7 @@ class _Reconciliation:
                 self.recreated.add(split)
         active[topic] = replace(progress, stream=stream, topic_id=seen.topic_id or progress.topic_id)
 
-    def resume(self, cluster: str, topic: str, progress: TopicProgress, parked: ParkedTopic) -> TopicProgress:
+    def resume(self, cluster: str, topic: str, progress: TopicProgress, parked: TopicProgress) -> TopicProgress:
         back = {p: offset for p, offset in parked.next.items() if p not in progress.next}
         self.resumed.update(Split(cluster, topic, partition) for partition in back)
         self.note("resumed", cluster, topic, "is back: it continues at its parked offsets")
@@ -188,11 +185,14 @@ class _Reconciliation:
         self.notes.append(Note(kind, cluster, f"topic {topic!r} of cluster {cluster!r} {text}", topic))
 
     def result(self) -> OffsetDocument:
-        clusters = self.with_topics(self.document.clusters, self.active, ClusterProgress({}))
-        parked = self.with_topics(self.document.parked, self.parked, ParkedCluster({}))
+        clusters = self.with_topics(self.document.clusters, self.active)
+        parked = self.with_topics(self.document.parked, self.parked)
         return replace(self.document, clusters=clusters, parked=parked)
 
-    def with_topics(self, before: Mapping[str, C], topics_of: Mapping[str, Mapping[str, Any]], new: C) -> dict[str, C]:
+    def with_topics(
+        self, before: Mapping[str, SavedCluster[Topic]], topics_of: Mapping[str, Mapping[str, Topic]]
+    ) -> dict[str, SavedCluster[Topic]]:
+        new = SavedCluster[Topic]({})
         return {
             cluster: replace(before.get(cluster, new), topics=topics, kafka_id=self.kafka_ids.get(cluster))
             for cluster, topics in topics_of.items()

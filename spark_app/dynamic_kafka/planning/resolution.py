@@ -115,7 +115,7 @@ def with_explicit_ids(given: PlanInput, before: OffsetDocument, opened: OffsetDo
         named = own.offsets if own is not None and own.kind == "explicit" else {}
         ids[cluster] = {topic: kept for topic, kept in ids.get(cluster, {}).items() if topic in named}
         for name in named:
-            topic, was = opened.topic(cluster, name), before.topic(cluster, name) or before.parked_topic(cluster, name)
+            topic, was = opened.topic(cluster, name), before.any_topic(cluster, name)
             if (
                 topic is not None
                 and topic.topic_id is not None

@@ -141,9 +141,7 @@ def _is_held(document: OffsetDocument, change: TopicChange) -> bool:
 
     Its cluster may have been renamed since the document was saved, so only the topic's own id counts.
     """
-    ids = {topic.topic_id for cluster in document.clusters.values() for topic in cluster.topics.values()}
-    ids |= {topic.topic_id for cluster in document.parked.values() for topic in cluster.topics.values()}
-    return change.expected in ids
+    return change.expected in {topic.topic_id for topic in document.topics()}
 
 
 def _is_used(name: str, wire: Mapping[str, Any], progress: OffsetDocument) -> bool:
@@ -156,7 +154,7 @@ def _is_used(name: str, wire: Mapping[str, Any], progress: OffsetDocument) -> bo
         return False
     split = Split(cluster, wire.get("topic", ""), wire.get("partition", -1))
     parked = progress.parked_topic(split.cluster, split.topic)
-    following = {progress.next_of(split), parked.next.get(split.partition) if parked else None} - {None}
+    following = {progress.next_of(split), parked.progress.next.get(split.partition) if parked else None} - {None}
     if not following:
         # A split that no plan has opened yet may need it: its explicit start had expired.
         return int(wire.get("document") or 0) < progress.number - KEPT_DOCUMENTS

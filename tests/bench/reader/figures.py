@@ -60,9 +60,9 @@ def case_figures(case: Mapping[str, Any], turns: Iterable[Mapping[str, Any]]) ->
             by_variant.setdefault(turn["variant"], {})[turn["round"]] = turn
     records = case["topic"]["records"]
     readers = [reader for reader in READERS if reader in by_variant]
-    found: Json = {"reader": readers[0] if readers else None, "spread": {}}
+    figures: Json = {"reader": readers[0] if readers else None, "spread": {}}
     for reader in readers:
-        into = found if reader == readers[0] else found.setdefault(reader, {"spread": {}})
+        into = figures if reader == readers[0] else figures.setdefault(reader, {"spread": {}})
         for name, each in _ratios(reader, by_variant):
             into[name] = round(statistics.median(each), 3)
             into["spread"][name] = [round(min(each), 3), round(max(each), 3)]
@@ -73,7 +73,7 @@ def case_figures(case: Mapping[str, Any], turns: Iterable[Mapping[str, Any]]) ->
         }
         for name, rounds in by_variant.items()
     }
-    return {**found, "topic": case["topic"], "rounds": case["rounds"], "variants": variants}
+    return {**figures, "topic": case["topic"], "rounds": case["rounds"], "variants": variants}
 
 
 def _ratios(
@@ -92,8 +92,8 @@ def _ratios(
 
 def spread(values: Sequence[float], *, digits: int) -> Json:
     """Return the median, the least and the most of repeated measurements."""
-    found = {"median": statistics.median(values), "min": min(values), "max": max(values)}
-    return {name: round(value, digits) for name, value in found.items()}
+    summary = {"median": statistics.median(values), "min": min(values), "max": max(values)}
+    return {name: round(value, digits) for name, value in summary.items()}
 
 
 def latencies(sent: Sequence[float], delivered: Sequence[float]) -> list[float]:
@@ -112,12 +112,12 @@ def latency_figures(turns: Iterable[Mapping[str, Any]]) -> Json:
     ms: dict[str, list[float]] = {}
     for turn in turns:
         ms.setdefault(turn["variant"], []).extend(turn["ms"])
-    found = {
+    by_reader = {
         name: {"p50_ms": round(statistics.median(each), 1), "p99_ms": round(_quantile(each, 0.99), 1)}
         for name, each in ms.items()
     }
-    theirs, (_, ours) = found["jvm_tuned"], _ours(found)
-    return {"latency_p50_ratio": round(theirs["p50_ms"] / ours["p50_ms"], 3), "latency": found}
+    theirs, (_, ours) = by_reader["jvm_tuned"], _ours(by_reader)
+    return {"latency_p50_ratio": round(theirs["p50_ms"] / ours["p50_ms"], 3), "latency": by_reader}
 
 
 def idle_figures(turns: Iterable[Mapping[str, Any]]) -> Json:
@@ -125,13 +125,13 @@ def idle_figures(turns: Iterable[Mapping[str, Any]]) -> Json:
     cpu: dict[str, list[float]] = {}
     for turn in turns:
         cpu.setdefault(turn["variant"], []).append(turn["cpu_s"] / turn["wall_s"])
-    found = {name: spread(each, digits=4) for name, each in cpu.items()}
-    theirs, (_, ours) = found["jvm_tuned"], _ours(found)
-    return {"idle_cpu_ratio": round(theirs["median"] / ours["median"], 3), "idle": found}
+    by_reader = {name: spread(each, digits=4) for name, each in cpu.items()}
+    theirs, (_, ours) = by_reader["jvm_tuned"], _ours(by_reader)
+    return {"idle_cpu_ratio": round(theirs["median"] / ours["median"], 3), "idle": by_reader}
 
 
-def _ours(found: Mapping[str, Any]) -> tuple[str, Any]:
-    return next((reader, found[reader]) for reader in READERS if reader in found)
+def _ours(by_reader: Mapping[str, Any]) -> tuple[str, Any]:
+    return next((reader, by_reader[reader]) for reader in READERS if reader in by_reader)
 
 
 def _quantile(values: Sequence[float], share: float) -> float:
@@ -140,12 +140,12 @@ def _quantile(values: Sequence[float], share: float) -> float:
 
 def all_ratios(result: Mapping[str, Any]) -> dict[str, float]:
     """Return all ratios of a result by their path, such as `raw_100B.python.cpu_vs_tuned`."""
-    found = {name: result[name] for name in ALONE if name in result}
+    ratios = {name: result[name] for name in ALONE if name in result}
     for name, case in result.items():
         if isinstance(case, Mapping) and "variants" in case:
             parts = [(name, case), *((f"{name}.{each}", case[each]) for each in READERS if each in case)]
-            found |= {f"{path}.{ratio}": part[ratio] for path, part in parts for ratio in RATIOS if ratio in part}
-    return found
+            ratios |= {f"{path}.{ratio}": part[ratio] for path, part in parts for ratio in RATIOS if ratio in part}
+    return ratios
 
 
 def falls(measured: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[str]:
@@ -154,19 +154,19 @@ def falls(measured: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[str]
     Cases and measurements that did not run are not compared, nor are those of other sizes (`incomparable`).
     """
     small = set(incomparable(measured, recorded))
-    now, found = all_ratios(measured), []
+    now, problems = all_ratios(measured), []
     for path, before in all_ratios(recorded).items():
         part = ALONE.get(path, path.partition(".")[0])
         if part not in measured or part in small:
             continue
         value = now.get(path)
         if value is None:
-            found.append(f"{path} is missing; recorded is {before:g}")
+            problems.append(f"{path} is missing; recorded is {before:g}")
         elif value < LEAST_SHARE * before:
-            found.append(f"{path} is {value:g}, {value / before:.0%} of the recorded {before:g}")
+            problems.append(f"{path} is {value:g}, {value / before:.0%} of the recorded {before:g}")
     if PEAK in measured and PEAK in recorded and recorded[PEAK] < LEAST_SHARE * measured[PEAK]:
-        found.append(f"{PEAK} is {measured[PEAK]:g}, and was {recorded[PEAK]:g}")
-    return found
+        problems.append(f"{PEAK} is {measured[PEAK]:g}, and was {recorded[PEAK]:g}")
+    return problems
 
 
 def incomparable(measured: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[str]:

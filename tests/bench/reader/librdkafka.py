@@ -35,8 +35,8 @@ def in_a_process(given: Mapping[str, Any]) -> dict[str, Any]:
     """Call `read_all` in a process of its own, and return its figures."""
     command = [sys.executable, "-m", "tests.bench.reader.librdkafka", json.dumps(given)]
     done = subprocess.run(command, text=True, stdout=subprocess.PIPE, check=True)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    figures: dict[str, Any] = json.loads(done.stdout)
+    return figures
 
 
 def read_all(given: Mapping[str, Any]) -> dict[str, Any]:

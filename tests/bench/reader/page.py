@@ -80,9 +80,9 @@ and green if it meets its goal. CPU is that of all processes but the broker.</p>
 
 def _demo_style() -> str:
     text = (ROOT / "examples" / "demo" / "page.html").read_text()
-    found = re.search(r"<style>.*?</style>", text, re.DOTALL)
-    assert found is not None
-    return found[0]
+    style = re.search(r"<style>.*?</style>", text, re.DOTALL)
+    assert style is not None
+    return style[0]
 
 
 def _tiles(result: Mapping[str, Any]) -> str:
@@ -129,14 +129,14 @@ def _chart(variants: Mapping[str, Any], measure: str) -> str:
     most = max(each[measure]["max"] for each in variants.values()) or 1
     rows = []
     for name in sorted(variants, key=list(LABELS).index):
-        found = variants[name][measure]
-        left, width = (100 * value / most for value in (found["min"], found["max"] - found["min"]))
+        measured = variants[name][measure]
+        left, width = (100 * value / most for value in (measured["min"], measured["max"] - measured["min"]))
         kind = "limit" if name == "librdkafka" else "theirs" if name.startswith("jvm") else "ours"
         rows.append(
             f'<div class="bar {kind}"><span>{LABELS[name]}</span><span class="track">'
-            f'<i style="width:{100 * found["median"] / most:.1f}%"></i>'
+            f'<i style="width:{100 * measured["median"] / most:.1f}%"></i>'
             f'<u style="left:{left:.1f}%;width:{width:.1f}%"></u></span>'
-            f"<b>{found['median'] * factor:.2f} {unit}</b></div>"
+            f"<b>{measured['median'] * factor:.2f} {unit}</b></div>"
         )
     return f"<div><h3>{title} ({better})</h3>{''.join(rows)}</div>"
 
@@ -145,17 +145,17 @@ def _others(result: Mapping[str, Any]) -> str:
     rows = [
         (
             f"latency at a trigger of 300 ms, {LABELS[name]}",
-            f"p50 {found['p50_ms']:.0f} ms, p99 {found['p99_ms']:.0f} ms",
+            f"p50 {measured['p50_ms']:.0f} ms, p99 {measured['p99_ms']:.0f} ms",
         )
-        for name, found in result.get("latency", {}).items()
+        for name, measured in result.get("latency", {}).items()
     ]
     rows += [
-        (f"2,000 partitions without news, {LABELS[name]}", f"{found['median'] * 1000:.0f} ms of CPU a second")
-        for name, found in result.get("idle", {}).items()
+        (f"2,000 partitions without news, {LABELS[name]}", f"{measured['median'] * 1000:.0f} ms of CPU a second")
+        for name, measured in result.get("idle", {}).items()
     ]
     rows += [
-        (f"a worker, {found['bytes_each']:,} bytes a record", f"peak {found['peak_mb']:.0f} MB")
-        for found in result.get("memory", ())
+        (f"a worker, {measured['bytes_each']:,} bytes a record", f"peak {measured['peak_mb']:.0f} MB")
+        for measured in result.get("memory", ())
     ]
     body = "".join(f"<tr><td>{escape(what)}</td><td>{escape(value)}</td></tr>" for what, value in rows)
     title = "<h2>Latency, an idle query, memory<small>medians over all rounds</small></h2>"

@@ -178,12 +178,12 @@ class AppRun(_Run):
 
     def left(self) -> list[int]:
         """Return the processes of this run that still exist."""
-        found = []
+        pids = []
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
                 if entry.name.isdecimal() and self.token.encode() in (entry / "environ").read_bytes():
-                    found.append(int(entry.name))
-        return found
+                    pids.append(int(entry.name))
+        return pids
 
     def wait_exit(self, timeout_s: float = DEADLINE_S) -> int:
         """Return the exit code. No process of the run may be left."""

@@ -205,13 +205,13 @@ def test_a_kill_between_any_two_steps_loses_nothing(brokers: Brokers, topic: Top
             logs = (batch - (step == "before offsets"), batch - (step != "after commits"))
             assert app.logs(sink) == logs, (sink, step)
             # And the sink has all earlier rows, and those of the batch as soon as it was written
-            found, wanted = app.delivered(sink), before + new if step in WHOLE else before
-            assert not wanted - found, (sink, step)
+            delivered, wanted = app.delivered(sink), before + new if step in WHOLE else before
+            assert not wanted - delivered, (sink, step)
             if sink == "kafka":  # Kafka has rows of a batch that was cut off twice
                 repeatable += new if step in ("while reading", "before commits") else Rows()
-                assert not found - wanted - repeatable, step
+                assert not delivered - wanted - repeatable, step
             else:
-                assert not found - wanted, (sink, step)
+                assert not delivered - wanted, (sink, step)
             # And no group has an offset that Spark has not committed
             assert app.committed(sink) <= of_a(before), (sink, step)
 

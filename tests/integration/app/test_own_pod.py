@@ -34,9 +34,9 @@ def pod(kube: KubeCluster, namespace: str, tmp_path: Path) -> OwnPod:
         "KUBERNETES_SERVICE_HOST": host,
         "KUBERNETES_SERVICE_PORT": port,
     }
-    found = own_pod(environment, "shop-driver", "host")
-    assert found is not None
-    return found
+    own = own_pod(environment, "shop-driver", "host")
+    assert own is not None
+    return own
 
 
 def may_get_pods(kube: KubeCluster, namespace: str) -> bool:
@@ -64,9 +64,9 @@ def test_the_printed_role_is_what_it_takes_and_no_more(
     uid = pod.uid()
     pod.annotate(uid, {"kafkastream.dev/report": '{"beat":1}'})
     pod.annotate(uid, {"kafkastream.dev/report": '{"beat":2}'})
-    found = kube.api.get(PODS, pod.name, namespace)
-    assert found["metadata"]["uid"] == uid
-    assert found["metadata"]["annotations"] == {"of-somebody-else": "kept", "kafkastream.dev/report": '{"beat":2}'}
+    patched = kube.api.get(PODS, pod.name, namespace)
+    assert patched["metadata"]["uid"] == uid
+    assert patched["metadata"]["annotations"] == {"of-somebody-else": "kept", "kafkastream.dev/report": '{"beat":2}'}
 
     # Kubeflow's next driver has the same name.
     kube.api.delete(PODS, pod.name, namespace, gracePeriodSeconds=0)

@@ -101,37 +101,37 @@ def probing(brokers: Brokers, topic: Topic, tmp_path: Path) -> Iterator[Callable
 
 
 def test_read_committed_sees_an_open_transaction(probing: Callable[..., Probing]) -> None:
-    found = probing(**{"isolation.level": "read_committed"})
-    found.until(lambda state: state.lag == 0 and state.quiet_s > 0.1, "quiet")
+    probe = probing(**{"isolation.level": "read_committed"})
+    probe.until(lambda state: state.lag == 0 and state.quiet_s > 0.1, "quiet")
 
-    transaction = found.at.transaction()
-    transaction.produce(found.topic, ["y"] * 3)
-    state = found.until(lambda state: state.open_transaction, "the open transaction")
+    transaction = probe.at.transaction()
+    transaction.produce(probe.topic, ["y"] * 3)
+    state = probe.until(lambda state: state.open_transaction, "the open transaction")
     assert state.lag == 0, "as far as the last stable offset all is read"
 
     transaction.abort()
-    state = found.until(lambda state: not state.open_transaction, "its end")
-    found.until(lambda state: state.lag == 0 and state.quiet_s > 0.1, "quiet")
+    state = probe.until(lambda state: not state.open_transaction, "its end")
+    probe.until(lambda state: state.lag == 0 and state.quiet_s > 0.1, "quiet")
 
 
 @DEEP
 def test_read_uncommitted_sees_a_transactions_records_at_once(probing: Callable[..., Probing]) -> None:
-    found = probing()
-    transaction = found.at.transaction()
-    transaction.produce(found.topic, ["y"] * 3)
-    state = found.until(lambda state: state.lag == 3, "its records")
+    probe = probing()
+    transaction = probe.at.transaction()
+    transaction.produce(probe.topic, ["y"] * 3)
+    state = probe.until(lambda state: state.lag == 3, "its records")
     assert not state.open_transaction
     transaction.abort()
 
 
 @DEEP
 def test_an_added_partition_leaves_the_lag_unknown_until_read(probing: Callable[..., Probing]) -> None:
-    found = probing()
-    read_before = found.all_read()
-    found.until(lambda state: state.lag == 0 and state.quiet_s > 0.1, "quiet")
-    found.at.create_partitions(found.topic, 2)
-    found.until(lambda state: found.drains.states([read_before], time.monotonic())[0].lag is None, "the partition")
-    found.until(lambda state: state.lag == 0, "a sink that has read it")
+    probe = probing()
+    read_before = probe.all_read()
+    probe.until(lambda state: state.lag == 0 and state.quiet_s > 0.1, "quiet")
+    probe.at.create_partitions(probe.topic, 2)
+    probe.until(lambda state: probe.drains.states([read_before], time.monotonic())[0].lag is None, "the partition")
+    probe.until(lambda state: state.lag == 0, "a sink that has read it")
 
 
 # -- the application -----------------------------------------------------------------------------------------------

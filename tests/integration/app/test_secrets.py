@@ -26,11 +26,11 @@ def values(at: KafkaCluster, topic: str, user: str, count: int) -> Counter[str]:
         {**at.client_properties(user), "group.id": "check", "enable.auto.commit": "false"}, logger=quiet_logger()
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
-    found = consumer.consume(count, timeout=30)
+    messages = consumer.consume(count, timeout=30)
     more = consumer.poll(0.5)
     consumer.close()
     assert more is None
-    return Counter((message.value() or b"").decode() for message in found)
+    return Counter((message.value() or b"").decode() for message in messages)
 
 
 @pytest.mark.timeout(600)

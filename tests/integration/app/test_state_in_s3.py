@@ -69,7 +69,7 @@ def test_drivers_bindings_and_reports_live_in_a_store_too(logged_in: dict[str, s
     assert state.drivers("q") == [second.name]  # the claim before was purged
     state.check_writable("q")
     state.save_seen("q", "bb", "topic-id", PART.split, {"topicId": "T"})
-    assert [found.split for found in state.seen("q", "bb")] == [PART.split]
+    assert [report.split for report in state.seen("q", "bb")] == [PART.split]
 
 
 @DEEP

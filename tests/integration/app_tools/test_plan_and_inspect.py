@@ -19,10 +19,10 @@ DEEP = pytest.mark.deep("each finding of a plan")
 
 
 def by_action(plan: dict[str, Any]) -> dict[str, list[tuple[str, int, int | None]]]:
-    found: dict[str, list[tuple[str, int, int | None]]] = {}
+    changes: dict[str, list[tuple[str, int, int | None]]] = {}
     for change in plan["changes"]:
-        found.setdefault(change["action"], []).append((change["cluster"], change["splits"], change["records"]))
-    return found
+        changes.setdefault(change["action"], []).append((change["cluster"], change["splits"], change["records"]))
+    return changes
 
 
 def test_a_migration_is_planned_before_it_happens(

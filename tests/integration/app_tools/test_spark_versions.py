@@ -63,5 +63,5 @@ def test_a_checkpoint_is_continued_by_another_spark(  # noqa: PLR0917
 
 def rows(folder: Path) -> Rows:
     """Return the rows that were delivered so far."""
-    found = delivered(folder, "kafka_cluster", "topic", "partition", "offset", "value")
-    return Rows(Row(*row[:4], row[4].decode()) for row in found)
+    tuples = delivered(folder, "kafka_cluster", "topic", "partition", "offset", "value")
+    return Rows(Row(*row[:4], row[4].decode()) for row in tuples)

@@ -63,9 +63,9 @@ def test_each_obstacle_of_a_cluster_is_named(
     assert "answers, and accepts the log-in; topics that can be read: orders" in validate(["orders"], 0)
     assert "its log-in may not read returns: it needs the right READ" in validate(["orders", "returns"], 5)
     for unseen in ("missing", "hidden"):
-        found = validate(["orders", unseen], 5)
-        assert f"could not describe topic '{unseen}': Broker: Topic authorization failed" in found
-        assert "give the user READ on the topic" in found
+        line = validate(["orders", unseen], 5)
+        assert f"could not describe topic '{unseen}': Broker: Topic authorization failed" in line
+        assert "give the user READ on the topic" in line
     allow(secured, "alice", "missing", AclOperation.DESCRIBE)
     assert "has no topic 'missing': create it, or remove it from the stream" in validate(["orders", "missing"], 10)
     assert "the cluster refuses the login" in validate(["orders"], 4, password="another-secret")

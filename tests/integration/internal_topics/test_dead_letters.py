@@ -57,8 +57,8 @@ def test_refused_records_are_kept_over_the_loss_of_their_topic(shop: Shop, tools
     wanted += produce("east", shop.east, orders, 5)
     with run_app(app) as run:
         run.wait_rows(wanted)
-        found = dead_letters(shop.east, dead)
-        assert {(each.offset, each.value) for each in found} == {(26, "bad-2")}
+        letters = dead_letters(shop.east, dead)
+        assert {(each.offset, each.value) for each in letters} == {(26, "bad-2")}
         run.terminate()
         assert run.wait_exit() == 0, run.last_lines()
         assert_rows(run.rows(), wanted)

@@ -23,13 +23,13 @@ def test_all_missing_topics_are_made_as_declared(shop: Shop) -> None:
     result = init(shop.app)
     assert shop.there() == ALL
     assert {topic.name for topic in result.plan.create} == set(shop.names.values())
-    found = {kind: result.found[name] for kind, name in shop.names.items()}
-    assert {kind: each.partitions for kind, each in found.items()} == {CHANGELOG: 1, REPARTITION: 3, DEAD: 2}
-    assert found[CHANGELOG].config["cleanup.policy"] == "compact"
-    assert found[REPARTITION].config["cleanup.policy"] == "delete"
-    assert found[REPARTITION].config["retention.ms"] == "-1"
-    assert found[REPARTITION].config["segment.ms"] == "600000"
-    assert found[DEAD].config["cleanup.policy"] == "compact"
+    topics = {kind: result.found[name] for kind, name in shop.names.items()}
+    assert {kind: each.partitions for kind, each in topics.items()} == {CHANGELOG: 1, REPARTITION: 3, DEAD: 2}
+    assert topics[CHANGELOG].config["cleanup.policy"] == "compact"
+    assert topics[REPARTITION].config["cleanup.policy"] == "delete"
+    assert topics[REPARTITION].config["retention.ms"] == "-1"
+    assert topics[REPARTITION].config["segment.ms"] == "600000"
+    assert topics[DEAD].config["cleanup.policy"] == "compact"
 
 
 def test_a_second_init_finds_nothing_to_do(shop: Shop) -> None:

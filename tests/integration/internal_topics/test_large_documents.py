@@ -24,7 +24,7 @@ LIMIT = 1_048_588
 def document(query: str, topics: int) -> OffsetDocument:
     """Return a document whose names and offsets nearly no compression makes smaller, as topic ids are."""
     draw = random.Random(7)
-    found = {
+    progress = {
         f"{draw.getrandbits(800):x}": {
             "id": f"{draw.getrandbits(128):x}",
             "stream": "s",
@@ -32,7 +32,7 @@ def document(query: str, topics: int) -> OffsetDocument:
         }
         for _ in range(topics)
     }
-    clusters = {"east": {"kafkaId": "K1", "topics": found}}
+    clusters = {"east": {"kafkaId": "K1", "topics": progress}}
     return decode({"version": 3, "query": query, "number": 1, "previous": "p", "clusters": clusters})
 
 

@@ -76,8 +76,8 @@ def test_a_lost_checkpoint_is_replaced_with_known_numbers(shop: Shop, tools: Too
 
     # Then each source shows its offsets, and the changelog's are seven records behind
     def restored(origin: str) -> dict[str, Any]:
-        found: dict[str, Any] = tools.json("restore-offsets", path, "--from", origin)
-        return found
+        printed: dict[str, Any] = tools.json("restore-offsets", path, "--from", origin)
+        return printed
 
     changelog, group, sink = (restored(origin) for origin in ("changelog", "group", "sink"))
     assert changelog["startingOffsets"] == {"east": {shop.orders: {"0": 20}}}
@@ -121,8 +121,8 @@ def test_a_missing_record_is_written_at_the_next_start(shop: Shop, tools: Tools,
     assert tools("restore-offsets", path, "--from", "changelog") == 2
     assert "has no record of application 'test', sink 'lake', source 0" in tools.errors
     assert_rows(app.run(), rows)
-    found = tools.json("restore-offsets", path)
-    assert found["startingOffsets"] == {"east": {shop.orders: {"0": 6}}}
+    restored = tools.json("restore-offsets", path)
+    assert restored["startingOffsets"] == {"east": {shop.orders: {"0": 6}}}
 
 
 @DEEP
@@ -250,14 +250,14 @@ def test_an_ended_split_ends_again_at_its_stop_record(shop: Shop, tools: Tools, 
 
     # When the checkpoint is lost, then each source starts at the stop record
     for origin in ("changelog", "group", "sink"):
-        found = tools.json("restore-offsets", path, "--from", origin)
-        assert found["startingOffsets"] == {"east": {shop.orders: {"0": 5}}}
-        assert (found["over"], found["splits"][0]["ended"]) == (origin == "changelog",) * 2
+        restored = tools.json("restore-offsets", path, "--from", origin)
+        assert restored["startingOffsets"] == {"east": {shop.orders: {"0": 5}}}
+        assert (restored["over"], restored["splits"][0]["ended"]) == (origin == "changelog",) * 2
     assert tools("restore-offsets", path) == 0
     assert f"1 splits had ended at stop records: east/{shop.orders}[0]." in tools.output
 
     # And the new query ends there, too
-    app.options["startingOffsets"] = found["startingOffsets"]
+    app.options["startingOffsets"] = restored["startingOffsets"]
     app.options["kafka.group.id"] = f"{app.group}-new"
     app.lake = "lake-2"
     assert_rows(app.run(checkpoint="checkpoints-2"), Rows())

@@ -28,8 +28,8 @@ def phase(*phases: str) -> Callable[[Json | None], bool]:
     return lambda found: found is not None and found["status"].get("phase") in phases
 
 
-def gone(found: Json | None) -> bool:
-    return found is None
+def gone(resource: Json | None) -> bool:
+    return resource is None
 
 
 def python(script: str) -> Callable[[Json], list[str]]:

@@ -29,13 +29,13 @@ def command(verb: str, build: Path) -> subprocess.CompletedProcess[str]:
 
 def processes_of(build: Path) -> list[str]:
     """The command lines that name `build`."""
-    found = []
+    lines = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # it has ended meanwhile
             line = entry.read_bytes().decode(errors="replace")
             if str(build) in line:
-                found.append(line)
-    return found
+                lines.append(line)
+    return lines
 
 
 def test_the_cluster_stays_up_until_it_is_taken_down(tmp_path: Path) -> None:

@@ -33,19 +33,19 @@ def application(namespace: str, name: str = "orders", **spec: Any) -> Json:
     }
 
 
-def state(found: Json | None) -> str:
-    return "" if found is None else str(found.get("status", {}).get("applicationState", {}).get("state", ""))
+def state(spark_app: Json | None) -> str:
+    return "" if spark_app is None else str(spark_app.get("status", {}).get("applicationState", {}).get("state", ""))
 
 
-def submission(found: Json | None) -> str:
-    return "" if found is None else str(found.get("status", {}).get("submissionID", ""))
+def submission(spark_app: Json | None) -> str:
+    return "" if spark_app is None else str(spark_app.get("status", {}).get("submissionID", ""))
 
 
 def submitted(kube: KubeCluster, namespace: str, name: str = "orders") -> tuple[Json, Json]:
     """The application once it is submitted, and its driver's pod."""
-    found = kube.api.wait(APPLICATIONS, name, namespace, until=lambda app: state(app) == "SUBMITTED")
-    assert found is not None
-    return found, kube.api.get(PODS, f"{name}-driver", namespace)
+    spark_app = kube.api.wait(APPLICATIONS, name, namespace, until=lambda app: state(app) == "SUBMITTED")
+    assert spark_app is not None
+    return spark_app, kube.api.get(PODS, f"{name}-driver", namespace)
 
 
 @DEEP
@@ -53,7 +53,7 @@ def test_an_application_becomes_a_drivers_pod(kube: KubeCluster, namespace: str,
     spark_conf = {"spark.kubernetes.driver.secrets.east": "/etc/secrets/east"}
     kube.api.create(APPLICATIONS, application(namespace, sparkConf=spark_conf))
 
-    found, pod = submitted(kube, namespace)
+    spark_app, pod = submitted(kube, namespace)
 
     metadata, spec = pod["metadata"], pod["spec"]
     assert (
@@ -63,12 +63,12 @@ def test_an_application_becomes_a_drivers_pod(kube: KubeCluster, namespace: str,
             "spark-app-name": "orders",
             "sparkoperator.k8s.io/app-name": "orders",
             "sparkoperator.k8s.io/launched-by-spark-operator": "true",
-            "sparkoperator.k8s.io/submission-id": submission(found),
+            "sparkoperator.k8s.io/submission-id": submission(spark_app),
             "team": "a",
         }.items()
     )
     assert metadata["annotations"] == {"example.com/revision": "1"}
-    assert [owner["uid"] for owner in metadata["ownerReferences"]] == [found["metadata"]["uid"]]
+    assert [owner["uid"] for owner in metadata["ownerReferences"]] == [spark_app["metadata"]["uid"]]
     (container,) = spec["containers"]
     assert (container["name"], container["image"]) == ("spark-kubernetes-driver", "spark:test")
     assert container["args"] == ["driver", "local:///opt/app/job.py", "--conf", "mine=1"]

@@ -123,38 +123,38 @@ class Stage:
 
     def document(self, name: str = DOCUMENT) -> Document | None:
         """Return the rendered document."""
-        found = self.api.find(CONFIG_MAPS, name, self.namespace)
-        return None if found is None else read_document(found.get("data", {}), found.get("binaryData", {}))
+        configmap = self.api.find(CONFIG_MAPS, name, self.namespace)
+        return None if configmap is None else read_document(configmap.get("data", {}), configmap.get("binaryData", {}))
 
     def wait_document(self, wanted: Mapping[str, str], name: str = DOCUMENT, timeout: float = 60) -> Document:
         """Wait until the document has exactly these states: {`cluster/topic`: `Active` or `Draining`}."""
-        found = self.api.wait(
+        configmap = self.api.wait(
             CONFIG_MAPS, name, self.namespace, until=lambda each: states(_document(each)) == wanted, timeout=timeout
         )
-        document = _document(found)
+        document = _document(configmap)
         assert document is not None
         return document
 
     def wait_condition(self, kind: str, reason: str, name: str = "app", timeout: float = 60) -> dict[str, Any]:
         """Wait until a condition of the subscription has this reason, and return the condition."""
-        found = self.api.wait(
+        subscription = self.api.wait(
             SUBSCRIPTIONS,
             name,
             self.namespace,
             until=lambda each: condition(each, kind).get("reason") == reason,
             timeout=timeout,
         )
-        return condition(found, kind)
+        return condition(subscription, kind)
 
     def events(self) -> set[tuple[str, str]]:
         """Return type and reason of the namespace's Events."""
-        found = self.api.list("events.k8s.io/v1/events", self.namespace)
-        return {(str(each["type"]), str(each["reason"])) for each in found}
+        listed = self.api.list("events.k8s.io/v1/events", self.namespace)
+        return {(str(each["type"]), str(each["reason"])) for each in listed}
 
     def notes(self, reason: str) -> list[str]:
         """Return the notes of the Events with this reason."""
-        found = self.api.list("events.k8s.io/v1/events", self.namespace)
-        return [str(each.get("note", "")) for each in found if each["reason"] == reason]
+        events = self.api.list("events.k8s.io/v1/events", self.namespace)
+        return [str(each.get("note", "")) for each in events if each["reason"] == reason]
 
     def subscription_now(self, name: str = "app") -> dict[str, Any]:
         """Return the present subscription."""
@@ -169,5 +169,5 @@ def _is_another(pod: Mapping[str, Any] | None, uid: str | None) -> bool:
     return pod is not None and pod["metadata"]["uid"] != uid and "deletionTimestamp" not in pod["metadata"]
 
 
-def _document(found: Mapping[str, Any] | None) -> Document | None:
-    return None if found is None else read_document(found.get("data", {}), found.get("binaryData", {}))
+def _document(configmap: Mapping[str, Any] | None) -> Document | None:
+    return None if configmap is None else read_document(configmap.get("data", {}), configmap.get("binaryData", {}))

@@ -270,13 +270,13 @@ def expected(case: Case) -> dict[str, Any]:
 
 def series(case: Case) -> list[dict[str, str]]:
     """Return the input of promtool."""
-    found = []
+    inputs = []
     for name, values in case.series.items():
         metric, _, own = name.removesuffix("}").partition("{")
         labels = [own, *(f'{key}="{value}"' for key, value in case.labels.items())]
         full = metric if metric.startswith(JOB_PREFIX) else PREFIX + metric
-        found.append({"series": f"{full}{{{','.join(filter(None, labels))}}}", "values": values})
-    return found
+        inputs.append({"series": f"{full}{{{','.join(filter(None, labels))}}}", "values": values})
+    return inputs
 
 
 @pytest.mark.parametrize("what", CASES)

@@ -68,8 +68,8 @@ class Apache(Stage):
 
     def attempts(self) -> dict[str, Any]:
         """Create the running pod of an attempt from the present spec, as Apache's operator does."""
-        found = self.application_now()
-        conf = found["spec"]["sparkConf"]
+        application = self.application_now()
+        conf = application["spec"]["sparkConf"]
         name = f"app-{self.attempt}-driver"
         owner = {"apiVersion": "spark.apache.org/v1", "kind": "SparkApplication", "name": "app"}
         prefix = "spark.kubernetes.driver.secrets."
@@ -82,12 +82,12 @@ class Apache(Stage):
                 "namespace": self.namespace,
                 "labels": {"spark-role": "driver", "spark.operator/spark-app-name": "app"},
                 "annotations": {k.removeprefix(ANNOTATION): v for k, v in conf.items() if k.startswith(ANNOTATION)},
-                "ownerReferences": [{**owner, "uid": found["metadata"]["uid"]}],
+                "ownerReferences": [{**owner, "uid": application["metadata"]["uid"]}],
             },
             "spec": {
                 "containers": [{"name": "spark-kubernetes-driver", "image": "none", "volumeMounts": mounts}],
                 "volumes": [
-                    *found["spec"]["driverSpec"]["podTemplateSpec"]["spec"]["volumes"],
+                    *application["spec"]["driverSpec"]["podTemplateSpec"]["spec"]["volumes"],
                     *({"name": each, "secret": {"secretName": each}} for each in secrets),
                 ],
             },
@@ -176,8 +176,8 @@ def test_auto_reports_a_needed_restart_and_makes_none(apache: Apache, operator: 
     pod = apache.runs(secrets=[SECRET])
     apache.report(pod)
     apache.stream("orders", cluster("east"), cluster("west", secretRef={"name": "login"}))
-    found = apache.wait_condition("RolledOut", "RestartRequired")
-    assert "updateStrategy: Restart, which spends one of its restart attempts" in found["message"]
+    rolled_out = apache.wait_condition("RolledOut", "RestartRequired")
+    assert "updateStrategy: Restart, which spends one of its restart attempts" in rolled_out["message"]
     assert condition(apache.subscription_now(), "Mounted")["reason"] == "SecretsNotMounted"
     assert not _ends(apache.api.get(PODS, "app-0-driver", apache.namespace))
     assert "managedFields" in apache.application_now()["metadata"]
@@ -201,8 +201,8 @@ def test_an_application_that_would_not_return_is_not_ended(apache: Apache, opera
     apache.runs(updateStrategy="Restart")
     apache.application(applicationTolerations={"restartConfig": {"restartPolicy": "OnFailure"}})
     apache.stream("orders", cluster("east"), cluster("west"))
-    found = apache.wait_condition("RolledOut", "RestartRequired")
-    assert "restartPolicy to Always" in found["message"]
+    rolled_out = apache.wait_condition("RolledOut", "RestartRequired")
+    assert "restartPolicy to Always" in rolled_out["message"]
     assert not _ends(apache.api.get(PODS, "app-0-driver", apache.namespace))
 
 
@@ -217,8 +217,8 @@ def test_the_runbooks_commands_find_application_and_driver(apache: Apache, opera
     }
     # Without those that go on until Ctrl-C or show a driver's report, and without comments behind the others.
     once = r"^kubectl (-n NS (?:get|describe) (?!.*--watch|.*annotations).*?\b(?:KIND|DRIVER)\b.*?)(?: +#.*)?$"
-    found = re.findall(once, RUNBOOKS, re.MULTILINE)
-    commands = {re.sub(r"\b(NS|APP|KIND|DRIVER)\b", lambda each: names[each[1]], each) for each in found}
+    lines = re.findall(once, RUNBOOKS, re.MULTILINE)
+    commands = {re.sub(r"\b(NS|APP|KIND|DRIVER)\b", lambda each: names[each[1]], each) for each in lines}
     shown = {each: apache.kube.kubectl(*shlex.split(each)) for each in commands}
     assert len(shown) > 4
     for command, text in shown.items():
@@ -231,8 +231,8 @@ def test_the_runbooks_commands_find_application_and_driver(apache: Apache, opera
 def test_a_missing_right_to_delete_drivers_is_reported(apache: Apache, operator: OperatorProcess) -> None:
     apache.runs(updateStrategy="Restart")
     apache.stream("orders", cluster("east"), cluster("west"))
-    found = apache.wait_condition("RolledOut", "PatchRefused")
-    assert 'cannot delete resource "pods"' in found["message"]
+    rolled_out = apache.wait_condition("RolledOut", "PatchRefused")
+    assert 'cannot delete resource "pods"' in rolled_out["message"]
 
 
 @DEEP

@@ -119,8 +119,8 @@ def test_an_applied_subscription_outlives_its_annotations(side: str, stage: Stag
     assert kept["spec"]["secrets"] == manifest["spec"]["secrets"]
 
 
-def labels_of(found: Any) -> Any:
-    return (found or {"metadata": {"labels": "gone"}})["metadata"].get("labels")
+def labels_of(resource: Any) -> Any:
+    return (resource or {"metadata": {"labels": "gone"}})["metadata"].get("labels")
 
 
 EDITED = {

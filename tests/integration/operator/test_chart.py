@@ -144,15 +144,15 @@ def test_the_rights_without_helm_are_those_of_the_chart() -> None:
 
 @pytest.mark.parametrize("settings", [[], ["clusterWide=true"]], ids=["namespaced", "cluster-wide"])
 def test_the_operators_roles_have_no_dangerous_rights(settings: list[str]) -> None:
-    found = rules_of(rendered("kafkastream-operator", "jobs", *settings))
-    for rule in found:
+    rules = rules_of(rendered("kafkastream-operator", "jobs", *settings))
+    for rule in rules:
         assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]], yaml.safe_dump(rule)
         assert "secrets" not in rule["resources"]
         assert "rbac.authorization.k8s.io" not in rule["apiGroups"]
-    pods = [rule for rule in found if "pods" in rule["resources"]]
+    pods = [rule for rule in rules if "pods" in rule["resources"]]
     assert [rule["verbs"] for rule in pods] == [["get", "list", "watch", "patch"]]
-    assert not [rule for rule in found if "kafkastreams" in rule["resources"] and "update" in rule["verbs"]]
-    leases = [rule for rule in found if "leases" in rule["resources"]]
+    assert not [rule for rule in rules if "kafkastreams" in rule["resources"] and "update" in rule["verbs"]]
+    leases = [rule for rule in rules if "leases" in rule["resources"]]
     assert [(rule["resourceNames"], rule["verbs"]) for rule in leases] == [
         (["kafkastream-operator"], ["get", "update"])
     ]
@@ -535,8 +535,8 @@ def test_of_an_application_the_operator_may_set_its_keys(policed: Installed) -> 
     }
     own = {"kafkastream.dev/revision": "a/1", "kafkastream.dev/attempt": "1"}
     change = {"sparkConf": conf, "driver": {"annotations": own}}
-    found = policed.account().patch(APPLICATIONS, "shop", policed.jobs, {"spec": change})
-    assert found["spec"]["sparkConf"] == {"spark.a": "1", **conf}
+    patched = policed.account().patch(APPLICATIONS, "shop", policed.jobs, {"spec": change})
+    assert patched["spec"]["sparkConf"] == {"spark.a": "1", **conf}
 
 
 @pytest.mark.deep("upgrades")

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.deep("each failure of a crash loop")
 CAUSE = "exit code 4: IdentityError: cluster east belongs to another Kafka cluster; password="
 
 
-def ready(found: Any) -> dict[str, Any]:
-    return dict(condition(found, "Ready"))
+def ready(subscription: Any) -> dict[str, Any]:
+    return dict(condition(subscription, "Ready"))
 
 
 def test_each_failure_of_a_crash_loop_stays_visible(
@@ -40,7 +40,7 @@ def test_each_failure_of_a_crash_loop_stays_visible(
         reason = f"{CAUSE.removeprefix('exit code 4: ')}hunter2 is no login"
         message = TerminationMessage(code=4, reason=reason)
         set_phase(stage.api, pod, "Failed", exit_code=4, written=message.text())
-        found = stage.api.wait(
+        subscription = stage.api.wait(
             SUBSCRIPTIONS,
             "app",
             stage.namespace,
@@ -48,7 +48,7 @@ def test_each_failure_of_a_crash_loop_stays_visible(
                 ready(each).get("reason") == "AwaitsReport" and times in ready(each)["message"]
             ),
         )
-        assert f"{CAUSE}***" in ready(found)["message"]
+        assert f"{CAUSE}***" in ready(subscription)["message"]
         pod = stage.driver_runs(after=pod["metadata"]["uid"])
 
     # Then each has an Event, without the secret

@@ -149,8 +149,8 @@ def test_a_starting_drain_survives_a_death_after_any_write(prepared: Stage) -> N
     stage = prepared
     through(stage, lambda: stage.stream("orders", cluster("west")))
     stage.wait_document({"east/orders": "Draining", "west/orders": "Active"})
-    found = stage.subscription_now()["status"]["draining"]
-    assert [(each["cluster"], each["topic"]) for each in found] == [("east", "orders")]
+    draining = stage.subscription_now()["status"]["draining"]
+    assert [(each["cluster"], each["topic"]) for each in draining] == [("east", "orders")]
 
 
 def test_the_first_document_survives_a_death_after_any_write(
@@ -263,9 +263,9 @@ def test_an_application_is_left_alone_that_since_the_look(
     look(api, stage.namespace)
     # An object deleted at this moment may cause a conflict, or not be found.
     assert api.refused[0] in ("PATCH sparkapplications/app: 409", "PATCH sparkapplications/app: 404")
-    found = stage.api.find(APPLICATIONS, "app", stage.namespace)
-    assert (found is None) == (happens is Stage.deleted)
-    assert REVISION_ANNOTATION not in str((found or {}).get("spec"))
+    application = stage.api.find(APPLICATIONS, "app", stage.namespace)
+    assert (application is None) == (happens is Stage.deleted)
+    assert REVISION_ANNOTATION not in str((application or {}).get("spec"))
     assert len(spark_operator.submissions("app")) == 1
     assert condition(stage.subscription_now(), "RolledOut")["reason"] == "NotRunning"
     assert stage.document() is not None

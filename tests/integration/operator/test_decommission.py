@@ -12,8 +12,8 @@ def wait_safe(stage: Stage, status: str, text: str = "") -> None:
     """Wait until `SafeToDecommission` of `orders` has this status, with this text in its message."""
 
     def is_so(each: dict[str, Any] | None) -> bool:
-        found = condition(each, "SafeToDecommission")
-        return found.get("status") == status and text in found["message"]
+        safe = condition(each, "SafeToDecommission")
+        return safe.get("status") == status and text in safe["message"]
 
     stage.api.wait(STREAMS, "orders", stage.namespace, until=is_so)
 

@@ -66,8 +66,8 @@ def test_a_finished_application_under_always_is_a_warning(
 ) -> None:
     pod = finishes(stage, type="Always", onFailureRetryInterval=1)
     again = stage.driver_runs(after=pod["metadata"]["uid"])
-    found = stage.wait_condition("Finished", "RunsAgain")
-    assert "set spec.restartPolicy.type to OnFailure" in found["message"]
+    finished = stage.wait_condition("Finished", "RunsAgain")
+    assert "set spec.restartPolicy.type to OnFailure" in finished["message"]
     stage.report(again, finished=True)
     wait_until(lambda: ("Warning", "RunsAgain") in stage.events(), "the event")
     assert len(spark_operator.submissions("app")) == 2

@@ -50,9 +50,9 @@ ACCOUNT = {"metadata": {"name": "spark-operator-spark"}}
 def commands(step: int, stage: Stage) -> list[list[str]]:
     """Return the arguments of the page's `kubectl` commands that wait for a step of the migration."""
     text = PAGE.partition(f"\n**{step}. ")[2].partition("\n**")[0].partition("\nTo try it")[0]
-    found = re.findall(r"^kubectl (.+)$", text, re.MULTILINE)
-    assert found
-    return [shlex.split(each.replace("spark-jobs", stage.namespace).replace("orders-app", "app")) for each in found]
+    lines = re.findall(r"^kubectl (.+)$", text, re.MULTILINE)
+    assert lines
+    return [shlex.split(each.replace("spark-jobs", stage.namespace).replace("orders-app", "app")) for each in lines]
 
 
 def repository(folder: Path, stage: Stage) -> ExampleRepository:
@@ -68,8 +68,8 @@ def tool_of(stage: Stage, folder: Path) -> Tool:
 
 def healths(stage: Stage) -> set[tuple[str, str]]:
     """Return the judgements of Argo CD and Flux on the stream and the subscription."""
-    found = (stage.api.get(STREAMS, "orders", stage.namespace), stage.subscription_now())
-    return {(health(each).status, kstatus(each)) for each in found}
+    resources = (stage.api.get(STREAMS, "orders", stage.namespace), stage.subscription_now())
+    return {(health(each).status, kstatus(each)) for each in resources}
 
 
 def is_waited_for(step: int, stage: Stage) -> bool:
@@ -91,11 +91,11 @@ def wait_for(step: int, stage: Stage) -> None:
 
 def producers_run(stage: Stage) -> None:
     """Write the status of the producers' Deployment as its controller does when the newest pods run."""
-    found = stage.api.get(DEPLOYMENTS, "orders-producer", stage.namespace)
+    deployment = stage.api.get(DEPLOYMENTS, "orders-producer", stage.namespace)
     counts = dict.fromkeys(
-        ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"), found["spec"]["replicas"]
+        ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"), deployment["spec"]["replicas"]
     )
-    status = {"status": {"observedGeneration": found["metadata"]["generation"], **counts}}
+    status = {"status": {"observedGeneration": deployment["metadata"]["generation"], **counts}}
     stage.api.patch(DEPLOYMENTS, "orders-producer", stage.namespace, status, subresource="status")
 
 

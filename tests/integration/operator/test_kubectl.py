@@ -113,11 +113,11 @@ def test_a_migration_is_planned_watched_and_released(stage: Apache, plugin: Plug
     code, shown = plugin("release", "orders", "east/orders", "--reason", "the data is elsewhere, see #7")
     assert code == 0, shown
     stage.wait_document({"west/orders": "Active"})
-    found = stage.api.wait(
+    subscription = stage.api.wait(
         SUBSCRIPTIONS, "app", stage.namespace, until=lambda each: ((each or {}).get("status") or {}).get("released")
     )
-    assert found is not None
-    (noted,) = found["status"]["released"]
+    assert subscription is not None
+    (noted,) = subscription["status"]["released"]
     topic, _, note = noted.partition("@")
     assert topic == "east/orders" and note.endswith(": the data is elsewhere; see #7")
     assert stage.wait_condition("Drained", "NothingDrains")

@@ -132,13 +132,13 @@ def test_a_rejected_revision_is_reported(stage: Stage, driver: Json) -> None:
 def test_a_removed_cluster_stays_until_its_drain_is_shown(stage: Stage, driver: Json) -> None:
     drains(stage, driver)
     stage.wait_condition("Drained", "Draining")
-    found = stage.api.wait(
+    stream = stage.api.wait(
         STREAMS,
         "orders",
         stage.namespace,
         until=lambda each: condition(each, "SafeToDecommission").get("status") == "False",
     )
-    assert "0 of 1 drained; waiting for app (Running" in condition(found, "SafeToDecommission")["message"]
+    assert "0 of 1 drained; waiting for app (Running" in condition(stream, "SafeToDecommission")["message"]
     stage.report(driver, draining=[{**DRAINED, "lag": 5}])
     stage.reports_until(driver, {"west/orders": "Active"}, draining=[DRAINED])
     # The new document is written, but the driver still uses the last one.
@@ -179,8 +179,8 @@ def test_drains_survive_the_loss_of(what: str, stage: Stage, driver: Json, opera
     operator.start()
     again = stage.wait_document({"east/orders": "Draining", "west/orders": "Active"})
     assert again.revision.counter >= document.revision.counter
-    found = stage.wait_condition("Drained", "Draining")
-    assert "east/orders" in found["message"]
+    drained = stage.wait_condition("Drained", "Draining")
+    assert "east/orders" in drained["message"]
 
 
 @DEEP

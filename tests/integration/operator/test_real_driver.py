@@ -61,8 +61,8 @@ class Job(NamedTuple):
 
     def at(self, name: str) -> KafkaCluster:
         """Return the cluster with that id."""
-        found: KafkaCluster = getattr(self.brokers, name)
-        return found
+        cluster: KafkaCluster = getattr(self.brokers, name)
+        return cluster
 
     def produce(self, name: str, count: int) -> None:
         """Produce records that have to arrive."""
@@ -157,9 +157,9 @@ def test_a_cluster_removed_too_early_is_read_until_drained(job: Job) -> None:
     stage.wait_document({f"a/{TOPIC}": "Draining", f"b/{TOPIC}": "Active"})
 
     # The producers still write to the removed cluster: it stays, and `Drained` names the reason.
-    def is_blocked(found: Any) -> bool:
+    def is_blocked(subscription: Any) -> bool:
         job.produce("a", 50)
-        drained = condition(found, "Drained")
+        drained = condition(subscription, "Drained")
         return drained.get("reason") == "Draining" and any(
             why in drained["message"] for why in ("not committed all", "quiet")
         )
@@ -223,9 +223,9 @@ def test_a_mistyped_cluster_is_a_condition_and_drains_at_once(job: Job) -> None:
     assert condition(in_force, "ClusterNeverReached")["reason"] in ("AwaitsAnswer", "NeverReached")
 
     # And the driver reads the others, and a condition has address and cause
-    found = stage.wait_condition("ClusterNeverReached", "NeverReached", timeout=PATIENCE_S)
-    assert f"west has the bootstrap servers 127.0.0.1:{nobody}" in found["message"]
-    assert "CLUSTER_UNREACHABLE" in found["message"]
+    never_reached = stage.wait_condition("ClusterNeverReached", "NeverReached", timeout=PATIENCE_S)
+    assert f"west has the bootstrap servers 127.0.0.1:{nobody}" in never_reached["message"]
+    assert "CLUSTER_UNREACHABLE" in never_reached["message"]
     stage.wait_condition("RolledOut", "Confirmed")
     job.produce("b", 10)
     job.wait_rows()
@@ -251,8 +251,8 @@ def test_a_mistyped_topic_can_be_taken_back(job: Job) -> None:
 
     # When the driver rejects a revision, since a topic of it does not exist
     stage.stream("orders", b, c, quietPeriod="3s")
-    found = stage.wait_condition("RolledOut", "Rejected", timeout=PATIENCE_S)
-    assert "has no topic 'mistyped'" in found["message"]
+    rolled_out = stage.wait_condition("RolledOut", "Rejected", timeout=PATIENCE_S)
+    assert "has no topic 'mistyped'" in rolled_out["message"]
 
     # And the change is taken back
     stage.stream("orders", b, quietPeriod="3s")

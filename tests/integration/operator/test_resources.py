@@ -69,8 +69,8 @@ def test_the_api_server_takes_every_form_of_offsets(stage: Stage, operator: Oper
     clusters += [cluster(f"o{n}", stoppingOffsets=each) for n, each in enumerate(stops)]
     stage.stream("orders", *clusters, {"id": "ports", "bootstrapServers": "e:1,f:65535,[::1]:9092", "topics": ["t"]})
     stage.subscription()
-    found = stage.wait_condition("StreamsResolved", "Resolved")
-    assert found["message"] == "1 stream"
+    resolved = stage.wait_condition("StreamsResolved", "Resolved")
+    assert resolved["message"] == "1 stream"
 
 
 SUBSCRIPTION_MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
@@ -177,9 +177,9 @@ def test_a_labelled_configmap_is_metadata_unless_it_is_broken(stage: Stage, oper
     stage.subscription()
     stage.wait_document({"east/orders": "Active"})
     config_map(stage, "flink", streams_yaml="- streamId: orders\n  clusterMetadataLst: []\n")
-    found = stage.wait_condition("StreamsResolved", "InvalidConfigMap")
-    assert "clusterMetadataLst" in found["message"]
-    assert "flink" in found["message"]
+    resolved = stage.wait_condition("StreamsResolved", "InvalidConfigMap")
+    assert "clusterMetadataLst" in resolved["message"]
+    assert "flink" in resolved["message"]
     stage.wait_document({"east/orders": "Active"})
     config_map(stage, "flink", streams_yaml=LIST_FORM.format(stream="orders", cluster="west"))
     stage.wait_document({"east/orders": "Draining", "west/orders": "Active"})
@@ -196,8 +196,8 @@ def test_a_document_too_large_for_its_configmap_keeps_the_last(stage: Stage, ope
     for name in names:
         stage.stream(name, *[cluster(f"c{n}", *[secrets.token_hex(124) for _ in range(256)]) for n in range(8)])
     stage.subscription(streams={"pattern": ".*"})
-    found = stage.wait_condition("StreamsResolved", "TooLarge")
-    assert "Split the streams over several applications" in found["message"]
+    resolved = stage.wait_condition("StreamsResolved", "TooLarge")
+    assert "Split the streams over several applications" in resolved["message"]
     assert stage.document() == before
     for name in names[:2]:
         stage.api.delete(STREAMS, name, stage.namespace)
@@ -210,10 +210,10 @@ def test_a_document_too_large_for_its_configmap_keeps_the_last(stage: Stage, ope
 def test_a_kafkastream_wins_over_a_configmap_and_both_say_so(stage: Stage, operator: OperatorProcess) -> None:
     config_map(stage, "flink", streams_yaml=LIST_FORM.format(stream="orders", cluster="west"))
     stage.stream("orders", cluster("east"))
-    found = stage.api.wait(
+    stream = stage.api.wait(
         STREAMS, "orders", stage.namespace, until=lambda each: condition(each, "Ready").get("reason") == "Shadows"
     )
-    assert "ConfigMap flink" in condition(found, "Ready")["message"]
+    assert "ConfigMap flink" in condition(stream, "Ready")["message"]
     stage.subscription()  # not before the operator has seen both: a document of `west` alone would drain it
     stage.wait_document({"east/orders": "Active"})
     note = "stream orders is read from KafkaStream orders, which takes precedence"
@@ -226,8 +226,8 @@ def test_two_streams_that_disagree_about_a_cluster_are_both_held(stage: Stage, o
     stage.subscription(streams={"ids": ["orders", "other"]})
     stage.wait_document({"east/orders": "Active", "east/other": "Active"})
     stage.stream("other", {"id": "east", "bootstrapServers": "elsewhere:9092", "topics": ["other"]})
-    found = stage.wait_condition("StreamsResolved", "Conflict")
-    assert "two commits" in found["message"]
+    resolved = stage.wait_condition("StreamsResolved", "Conflict")
+    assert "two commits" in resolved["message"]
     for name in ("orders", "other"):
         stage.api.wait(
             STREAMS, name, stage.namespace, until=lambda each: condition(each, "Ready").get("reason") == "Conflict"
@@ -243,8 +243,8 @@ def test_a_secret_goes_only_to_the_servers_of_its_binding(stage: Stage, operator
     assert document.streams["orders"]["clusters"]["east"]["secretFolder"] == "login"
     evil = {"id": "east", "bootstrapServers": "evil:9092", "topics": ["orders"], "secretRef": {"name": "login"}}
     stage.stream("orders", evil)
-    found = stage.wait_condition("StreamsResolved", "ServerNotAllowed")
-    assert "evil:9092" in found["message"]
+    resolved = stage.wait_condition("StreamsResolved", "ServerNotAllowed")
+    assert "evil:9092" in resolved["message"]
     document = stage.wait_document({"east/orders": "Active"})
     assert document.streams["orders"]["clusters"]["east"]["bootstrapServers"] == "east:9092"
 
@@ -268,6 +268,6 @@ def test_a_bad_stream_holds_up_no_other(stage: Stage, operator: OperatorProcess)
     stage.stream("orders", cluster("east"))
     stage.stream("bad", cluster("west", startingOffsets={"nonsense": "yes"}))
     stage.subscription(streams={"pattern": ".*"})
-    found = stage.wait_condition("StreamsResolved", "InvalidStream")
-    assert "startingOffsets" in found["message"]
+    resolved = stage.wait_condition("StreamsResolved", "InvalidStream")
+    assert "startingOffsets" in resolved["message"]
     stage.wait_document({"east/orders": "Active"})

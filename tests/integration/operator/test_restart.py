@@ -152,8 +152,8 @@ def test_a_field_that_a_user_owns_is_a_condition_and_not_a_fight(
     pod = stage.driver_runs(after=str(stage.api.get(PODS, "app-driver", stage.namespace)["metadata"]["uid"]))
     assert pod
     stage.stream("orders", cluster("east"), cluster("west"))
-    found = stage.wait_condition("RolledOut", "FieldTaken")
-    assert "gitops" in found["message"]
+    rolled_out = stage.wait_condition("RolledOut", "FieldTaken")
+    assert "gitops" in rolled_out["message"]
     assert stage.application_now()["spec"]["sparkConf"] == {ENVIRONMENT: "mine"}
     wait_until(lambda: ("Warning", "FieldTaken") in stage.events(), "the event")
 

@@ -29,8 +29,8 @@ def pod(stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator) 
 def wait_cleared(stage: Stage) -> None:
     """Wait until the condition is gone, and the driver's report counts."""
 
-    def is_cleared(found: Any) -> bool:
-        return not condition(found, "TopicsReady") and condition(found, "Reporting").get("status") == "True"
+    def is_cleared(resource: Any) -> bool:
+        return not condition(resource, "TopicsReady") and condition(resource, "Reporting").get("status") == "True"
 
     stage.api.wait(SUBSCRIPTIONS, "app", stage.namespace, until=is_cleared)
 
@@ -44,21 +44,21 @@ def test_each_exit_code_about_topics_has_its_reason(stage: Stage, pod: dict[str,
     ):
         # When the driver ends with the code, then the condition has the reason and the remedy
         set_phase(stage.api, pod, "Failed", exit_code=code)
-        found = stage.wait_condition("TopicsReady", reason)
-        assert found["status"] == "False" and text in found["message"]
+        topics_ready = stage.wait_condition("TopicsReady", reason)
+        assert topics_ready["status"] == "False" and text in topics_ready["message"]
 
         # And it stays when the next driver starts, until that one reports
         pod = stage.driver_runs(after=pod["metadata"]["uid"])
-        assert stage.wait_condition("TopicsReady", reason) == found
+        assert stage.wait_condition("TopicsReady", reason) == topics_ready
         stage.report(pod)
         wait_cleared(stage)
 
 
 def test_a_lost_topic_is_shown_until_a_report_without_it(stage: Stage, pod: dict[str, Any]) -> None:
     stage.report(pod, beat=2, lostTopics=["shop-offsets"])
-    found = stage.wait_condition("TopicsReady", "InternalTopicLost")
-    assert found["status"] == "False"
-    assert "their records are lost: shop-offsets." in found["message"]
-    assert "so does `python -m dynamic_kafka.app init app.yaml`" in found["message"]
+    topics_ready = stage.wait_condition("TopicsReady", "InternalTopicLost")
+    assert topics_ready["status"] == "False"
+    assert "their records are lost: shop-offsets." in topics_ready["message"]
+    assert "so does `python -m dynamic_kafka.app init app.yaml`" in topics_ready["message"]
     stage.report(pod, beat=3)
     wait_cleared(stage)

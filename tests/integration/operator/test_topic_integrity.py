@@ -76,5 +76,5 @@ def test_the_api_server_refuses_what_is_no_topic_id(stage: Stage) -> None:
         with pytest.raises(KubeError, match="topicIds"):
             stage.stream("orders", cluster("east", topicIds={"orders": wrong}))
     stage.stream("orders", cluster("east", topicIds={"orders": OLD}))
-    found = stage.api.get(STREAMS, "orders", stage.namespace)
-    assert found["spec"]["clusters"][0]["topicIds"] == {"orders": OLD}
+    stream = stage.api.get(STREAMS, "orders", stage.namespace)
+    assert stream["spec"]["clusters"][0]["topicIds"] == {"orders": OLD}

@@ -91,9 +91,9 @@ def test_no_wait_ends_early(stage: Apache, waits: Waits, operator: OperatorProce
     stage.wait_document({"north/orders": "Active", "west/orders": "Active"})
     stage.report(driver, beat=100)
     waits.ends("InForce")
-    found = stage.api.get(STREAMS, "orders", stage.namespace)
-    generation = found["metadata"]["generation"]
-    assert found["status"]["inForce"] == {"generation": generation, "applications": 1, "of": 1}
+    stream = stage.api.get(STREAMS, "orders", stage.namespace)
+    generation = stream["metadata"]["generation"]
+    assert stream["status"]["inForce"] == {"generation": generation, "applications": 1, "of": 1}
 
 
 def test_the_guide_has_a_wait_for_each_fact() -> None:

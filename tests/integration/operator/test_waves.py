@@ -23,9 +23,9 @@ pytestmark = pytest.mark.deep("restarts in waves")
 NAMES = [f"app{number}" for number in range(20)]
 
 
-def token_of(found: Any) -> str:
+def token_of(resource: Any) -> str:
     """Return the revision that an application's spec names, or a driver's pod shows."""
-    where = found["spec"].get("driver") or {} if "driver" in found["spec"] else found["metadata"]
+    where = resource["spec"].get("driver") or {} if "driver" in resource["spec"] else resource["metadata"]
     return str((where.get("annotations") or {}).get(REVISION_ANNOTATION, ""))
 
 
@@ -56,13 +56,13 @@ class Fleet:
         """Start a driver with what the application's spec has."""
         self.starts[name] += 1
         self.api.delete(PODS, f"{name}-driver", self.stage.namespace, gracePeriodSeconds=0)
-        found = self.api.get(APPLICATIONS, name, self.stage.namespace)
+        application = self.api.get(APPLICATIONS, name, self.stage.namespace)
         pod = {
             "metadata": {
                 "name": f"{name}-driver",
                 "namespace": self.stage.namespace,
                 "labels": {"spark-role": "driver", "sparkoperator.k8s.io/app-name": name},
-                "annotations": found["spec"]["driver"].get("annotations") or {},
+                "annotations": application["spec"]["driver"].get("annotations") or {},
             },
             "spec": {"containers": [{"name": "spark-kubernetes-driver", "image": "none"}]},
         }
@@ -72,14 +72,14 @@ class Fleet:
     def patched(self) -> list[str]:
         """Return the applications whose spec names a revision that their drivers do not show."""
         shown = {each["metadata"]["name"]: token_of(each) for each in self.api.list(PODS, self.stage.namespace)}
-        found = self.api.list(APPLICATIONS, self.stage.namespace)
-        by_name = {each["metadata"]["name"]: token_of(each) for each in found}
+        applications = self.api.list(APPLICATIONS, self.stage.namespace)
+        by_name = {each["metadata"]["name"]: token_of(each) for each in applications}
         return [name for name in NAMES if by_name[name] != shown.get(f"{name}-driver")]
 
     def reasons(self) -> Counter[str]:
         """Return how many subscriptions have each reason of `RolledOut`."""
-        found = self.api.list(SUBSCRIPTIONS, self.stage.namespace)
-        return Counter(condition(each, "RolledOut").get("reason", "") for each in found)
+        subscriptions = self.api.list(SUBSCRIPTIONS, self.stage.namespace)
+        return Counter(condition(each, "RolledOut").get("reason", "") for each in subscriptions)
 
     def in_flight(self, version: str) -> Iterator[int]:
         """Yield how many restarts were in flight after each change since a version, by a watch of all objects."""
@@ -87,12 +87,12 @@ class Fleet:
         events = [each for kind in resources for each in self.api.changes_since(kind, self.stage.namespace, version)]
         flying, ended = set[str](), set[str]()
         for event in sorted(events, key=lambda each: int(each["object"]["metadata"]["resourceVersion"])):
-            found, name = event["object"], event["object"]["metadata"]["name"].removesuffix("-driver")
-            status = found.get("status", {})
-            if token_of(found) and found["kind"] == "SparkApplication":
+            changed, name = event["object"], event["object"]["metadata"]["name"].removesuffix("-driver")
+            status = changed.get("status", {})
+            if token_of(changed) and changed["kind"] == "SparkApplication":
                 flying.add(name)
             states = (status.get("phase"), status.get("applicationState", {}).get("state"))
-            if token_of(found) and ("Running" in states or "FAILED" in states):
+            if token_of(changed) and ("Running" in states or "FAILED" in states):
                 ended.add(name)
             yield len(flying - ended)
 
@@ -114,8 +114,8 @@ def test_a_change_restarts_five_at_a_time_and_stops_at_a_failure(
     first, *_ = fleet.patched()
 
     def has_message(text: str) -> bool:
-        found = [condition(each, "RolledOut") for each in stage.api.list(SUBSCRIPTIONS, stage.namespace)]
-        return any(text in each["message"] for each in found)
+        conditions = [condition(each, "RolledOut") for each in stage.api.list(SUBSCRIPTIONS, stage.namespace)]
+        return any(text in each["message"] for each in conditions)
 
     # The first in the order may have been reconciled before all others waited; it is again after five seconds
     wait_until(lambda: has_message("number 1 of 15 that wait"), "the place of the first one")

@@ -44,9 +44,9 @@ def wheel(made: Path) -> Path:
 
 def needed(name: str) -> Iterator[importlib.metadata.Distribution]:
     """Yield a distribution of this environment with all that it requires without any extra."""
-    found = importlib.metadata.distribution(name)
-    yield found
-    for each in found.requires or []:
+    distribution = importlib.metadata.distribution(name)
+    yield distribution
+    for each in distribution.requires or []:
         if "extra ==" not in each and "python_version <" not in each:
             yield from needed(re.split(r"[^A-Za-z0-9._-]", each)[0])
 
@@ -58,11 +58,11 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     [packages] = folder.glob("lib/python3*/site-packages")
     for required in ("pydantic", "pyyaml"):
-        for found in needed(required):
-            for file in found.files or []:
+        for distribution in needed(required):
+            for file in distribution.files or []:
                 if ".." not in file.parts:
                     (packages / file).parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copy(Path(str(found.locate_file(file))), packages / file)
+                    shutil.copy(Path(str(distribution.locate_file(file))), packages / file)
     install = [
         BIN / "uv",
         "pip",
@@ -114,13 +114,13 @@ def test_twine_accepts_the_metadata(made: Path) -> None:
 
 def test_the_metadata_is_complete(wheel: Path) -> None:
     with ZipFile(wheel) as files:
-        found = email.message_from_bytes(files.read(f"dynamic_kafka-{version()}.dist-info/METADATA"))
-    assert found["Version"] == version()
-    assert found["License-Expression"] == "Apache-2.0"
-    assert found["Project-URL"] == f"Source, {URL}"
-    assert found["Description-Content-Type"] == "text/markdown"
-    assert found.get_payload(decode=True) == (ROOT / "README.md").read_bytes()
-    assert "Typing :: Typed" in found.get_all("Classifier", [])
+        metadata = email.message_from_bytes(files.read(f"dynamic_kafka-{version()}.dist-info/METADATA"))
+    assert metadata["Version"] == version()
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["Project-URL"] == f"Source, {URL}"
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert metadata.get_payload(decode=True) == (ROOT / "README.md").read_bytes()
+    assert "Typing :: Typed" in metadata.get_all("Classifier", [])
 
 
 def test_the_wheel_is_importable_without_spark(environment: Path) -> None:
@@ -176,8 +176,8 @@ def test_the_extension_needs_no_newer_c_library(made: Path) -> None:
     """Its symbols have the versions that the name of the wheel promises."""
     [native] = made.glob("*-abi3-*.whl")
     with ZipFile(native) as files:
-        found = re.findall(rb"GLIBC_(\d+)\.(\d+)", files.read(EXTENSION))
-    assert max((int(major), int(minor)) for major, minor in found) <= (2, 34)
+        versions = re.findall(rb"GLIBC_(\d+)\.(\d+)", files.read(EXTENSION))
+    assert max((int(major), int(minor)) for major, minor in versions) <= (2, 34)
 
 
 def test_without_a_compiler_the_reader_is_left_out(made: Path, tmp_path: Path) -> None:

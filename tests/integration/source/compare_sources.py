@@ -67,8 +67,8 @@ def main(runs: Path, results: Path) -> None:
     """Run all jobs in one session, and write their results."""
     spark = start_spark("both sources", {"spark.jars": ",".join(map(str, connector_jars()))})
     register(spark)
-    found = {name: outcome(spark, name, run) for name, run in json.loads(runs.read_text()).items()}
-    results.write_text(json.dumps({"version": spark.version, "outcomes": found}))
+    outcomes = {name: outcome(spark, name, run) for name, run in json.loads(runs.read_text()).items()}
+    results.write_text(json.dumps({"version": spark.version, "outcomes": outcomes}))
     spark.stop()
 
 

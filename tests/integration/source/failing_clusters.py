@@ -20,4 +20,4 @@ def reading(path: Path, **options: object) -> AbstractContextManager[SourceRun]:
 
 def saved_amendments(path: Path) -> list[tuple[Any, Any]]:
     """Return the left-out ranges and the reasons of each amendment."""
-    return [(found["leftOut"], found["reasons"]) for found in source_run.amendments(path)]
+    return [(amendment["leftOut"], amendment["reasons"]) for amendment in source_run.amendments(path)]

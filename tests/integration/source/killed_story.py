@@ -100,8 +100,8 @@ class KilledStory:
 
     def failure(self) -> str:
         """Return why the query of a driver process has failed; empty if it has not."""
-        found = self.folder / "failed"
-        return found.read_text() if found.exists() else ""
+        file = self.folder / "failed"
+        return file.read_text() if file.exists() else ""
 
     def rows(self) -> Rows:
         output = self.folder / "query-output"
@@ -109,5 +109,5 @@ class KilledStory:
 
     def reads(self) -> list[Mapping[str, object]]:
         """All attempts to read a range so far."""
-        found = self.folder / "reads"
-        return [json.loads(line) for line in found.read_text().splitlines()] if found.exists() else []
+        file = self.folder / "reads"
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []

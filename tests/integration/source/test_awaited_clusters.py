@@ -270,8 +270,8 @@ def test_available_now_does_not_end_before_a_topic_is_described(
     describe, hidden = ClusterAdmin.describe_topics, set[str]()
 
     def describe_topics(self: ClusterAdmin, topics: Iterable[str]) -> Any:
-        found, missing = describe(self, topics)
-        return {name: each for name, each in found.items() if name not in hidden}, missing
+        described, missing = describe(self, topics)
+        return {name: each for name, each in described.items() if name not in hidden}, missing
 
     monkeypatch.setattr(ClusterAdmin, "describe_topics", describe_topics)
     run.configure(maxOffsetsPerTrigger=6, **{"kafka.socket.timeout.ms": 20_000})

@@ -20,9 +20,9 @@ from tests.support.waiting import eventually
 
 def committer(reading: Query) -> GroupCommitter:
     """Return the committer of a running query."""
-    found = reading.reader._enumerator._committer  # type: ignore[union-attr]
-    assert found is not None
-    return found
+    current = reading.reader._enumerator._committer  # type: ignore[union-attr]
+    assert current is not None
+    return current
 
 
 def wait_for_commits(reading: Query) -> None:

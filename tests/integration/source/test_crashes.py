@@ -131,7 +131,7 @@ def test_repeated_crashes_while_clusters_are_added_lose_nothing(brokers: Brokers
 
         assert run.next == {(name, orders): {0: 14, 1: 14} for name in "abc"}
         assert run.parked == {}
-        assert all(found["lag"] == 0 for found in run.report()["clusters"].values())
+        assert all(reported["lag"] == 0 for reported in run.report()["clusters"].values())
 
 
 @DEEP
@@ -262,9 +262,9 @@ def test_three_kills_of_the_driver_lose_and_repeat_nothing(
         return last_batch(checkpoint / "commits")
 
     def last_saved() -> OffsetDocument:
-        found = last_document(checkpoint)
-        assert found is not None
-        return found
+        document = last_document(checkpoint)
+        assert document is not None
+        return document
 
     def killed(when: Callable[[], bool], what: str) -> None:
         with DriverProcess(DRIVER, [json.dumps(options), str(tmp_path)], tmp_path / "driver.log") as driver:

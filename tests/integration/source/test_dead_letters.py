@@ -85,11 +85,11 @@ def test_a_crash_loses_no_record_and_repeats_keys_only(
         run.until(lambda: run.batch(crash), "the batch")
     run.until_rows(wanted)
     # Then no row is a refused record, and each key names one refused record, whose content is always the same
-    found = dead_letters(brokers.b, dead)
-    assert set(found) == letters
-    assert len(found) == (len(letters) if crash not in ("reading", "read", "sunk") else len(found))
+    arrived = dead_letters(brokers.b, dead)
+    assert set(arrived) == letters
+    assert len(arrived) == (len(letters) if crash not in ("reading", "read", "sunk") else len(arrived))
     if crash in ("read", "sunk"):
-        assert len(found) == 2 * len(letters), "compaction keeps one of each key"
+        assert len(arrived) == 2 * len(letters), "compaction keeps one of each key"
 
 
 @DEEP
@@ -193,9 +193,9 @@ def test_the_batch_fails_where_the_topic_takes_no_such_record(
     home = json.dumps({"topic": large, "bootstrapServers": brokers.c.bootstrap})
     run.restart(mode="deadletter", recordEvaluator=None, deadLetters=home)
     run.until_rows(wanted)
-    found = dead_letters(brokers.c, large)
-    assert letters < set(found)
-    assert sorted(len(letter.value) for letter in found) == [5, 5005, 5_000_005]
+    arrived = dead_letters(brokers.c, large)
+    assert letters < set(arrived)
+    assert sorted(len(letter.value) for letter in arrived) == [5, 5005, 5_000_005]
 
 
 @DEEP

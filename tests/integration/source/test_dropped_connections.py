@@ -12,6 +12,8 @@ import pytest
 
 from dynamic_kafka.executor.reading import cluster_identity
 from dynamic_kafka.executor.reading.consumer_cache import CONSUMERS
+from dynamic_kafka.kafka.admin import ClusterAdmin
+from dynamic_kafka.kafka.probe import LATEST
 from tests.support.fixtures import Topic, kept_open
 from tests.support.kafka import KafkaCluster
 from tests.support.relay import Relay
@@ -86,3 +88,20 @@ def test_no_connection_is_used_after_its_longest_idle_time(
 
         rows += produce("a", at, orders, 4)
         run.until_rows(rows)
+
+
+def test_a_question_is_repeated_over_new_connections(at: KafkaCluster, relay: Relay, orders: str) -> None:
+    produce("a", at, orders, 5)
+    admin = ClusterAdmin("a", {"bootstrap.servers": relay.address}, read_committed=False, deadline_s=12)
+    try:
+        assert admin.describe_topics([orders])[0].keys() == {orders}
+        asked = {(orders, 0): LATEST}
+        ends = admin.offsets(asked)
+
+        # When the first question after a pause goes to a broker whose connection was dropped
+        assert relay.drop() >= 1
+        assert admin.offsets(asked) == ends
+        assert relay.drop() >= 1
+        assert admin.describe_topics([orders])[0].keys() == {orders}
+    finally:
+        admin.close_in_background()

@@ -30,10 +30,10 @@ SELDOM = PATIENT | {"partitionDiscoveryInterval": "1h"}
 
 def produce_and_expire(brokers: Brokers, orders: str) -> Rows:
     """Produce six more records, expire the first four, and return the other two."""
-    found = produce("a", brokers.a, orders, 6)
-    first = min(row.offset for row in found)
+    produced = produce("a", brokers.a, orders, 6)
+    first = min(row.offset for row in produced)
     brokers.a.delete_records(orders, 0, first + 4)
-    return Rows({row: 1 for row in found if row.offset >= first + 4})
+    return Rows({row: 1 for row in produced if row.offset >= first + 4})
 
 
 def test_expired_offsets_fail_a_restart(brokers: Brokers, orders: str, path: Path) -> None:

@@ -72,19 +72,19 @@ def sparks(spark: SparkSession, records: list[bytes], zone: str) -> Answers:
     decoded = f.from_json(f.col("value").cast("string"), full, {"timeZone": zone})
     kept = [f.col(f"j.`{field.name}`") for field in schema.fields]
     frame = spark.createDataFrame(table).select("at", decoded.alias("j")).orderBy("at")
-    found = frame.select(
+    parsed = frame.select(
         f.col("j").isNull().alias("null"), f.col(f"j.{CORRUPT}").isNotNull().alias("malformed"), *kept
     ).toArrow()
-    columns = [found.column(name).combine_chunks() for name in schema.names]
-    missing = found.column("null").combine_chunks()
+    columns = [parsed.column(name).combine_chunks() for name in schema.names]
+    missing = parsed.column("null").combine_chunks()
     values = pa.StructArray.from_arrays(columns, names=schema.names, mask=missing)
-    return Answers(values, [bool(each) for each in found.column("malformed").to_pylist()])
+    return Answers(values, [bool(each) for each in parsed.column("malformed").to_pylist()])
 
 
 def ours(records: list[bytes], zone: str) -> Answers:
-    found = zone_of(zone)
-    assert found is not None
-    values, malformed = JsonDecoder(schema_of(SCHEMA), found).decode(pa.array(records, pa.binary()))
+    time_zone = zone_of(zone)
+    assert time_zone is not None
+    values, malformed = JsonDecoder(schema_of(SCHEMA), time_zone).decode(pa.array(records, pa.binary()))
     values.validate(full=True)
     return Answers(values, malformed.to_pylist())
 
@@ -125,11 +125,11 @@ def test_values_are_those_of_from_json(spark: SparkSession, zone: str, seed: int
 def test_the_differences_are_those_of_the_table(spark: SparkSession) -> None:
     records = [record for _, record, *_ in DIFFERENCES]
     theirs, mine = sparks(spark, records, "UTC"), ours(records, "UTC")
-    found = [
+    differences = [
         (row, record, field, theirs.fields[field][at], mine.fields[field][at])
         for at, (row, record, field, *_) in enumerate(DIFFERENCES)
     ]
-    assert found == DIFFERENCES
+    assert differences == DIFFERENCES
 
 
 @pytest.mark.parametrize(

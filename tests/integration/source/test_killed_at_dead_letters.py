@@ -43,5 +43,5 @@ def test_a_killed_process_repeats_only_keys(
 
     # Then each row came once, and the repeated letters have the keys and the contents of those before
     assert story.rows() == wanted
-    found = dead_letters(brokers.b, dead)
-    assert set(found) == letters and len(found) > len(letters)
+    arrived = dead_letters(brokers.b, dead)
+    assert set(arrived) == letters and len(arrived) > len(letters)

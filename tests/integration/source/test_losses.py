@@ -56,9 +56,9 @@ def task(elected: KafkaCluster, path: Path) -> ReadTask:
 def newest(elected: KafkaCluster) -> int:
     """Return the leader epoch at the log's end."""
     split = TopicPartition("orders", 0)
-    found = elected.admin.list_offsets({split: OffsetSpec.latest()})[split].result(20).leader_epoch
-    assert found is not None
-    return int(found)
+    epoch = elected.admin.list_offsets({split: OffsetSpec.latest()})[split].result(20).leader_epoch
+    assert epoch is not None
+    return int(epoch)
 
 
 def offsets_read(task: ReadTask, start: int, end: int, epoch: int) -> list[int]:
@@ -122,8 +122,8 @@ def test_the_present_leaders_epoch_is_no_truncation(task: ReadTask, newest: int,
 @DEEP
 def test_one_consumer_reads_many_ranges_at_once(task: ReadTask, newest: int) -> None:
     # A client refuses to seek until it has processed the assignment
-    found = [offset for start in range(10, 30) for offset in offsets_read(task, start, start + 1, newest)]
-    assert found == list(range(10, 30))
+    offsets = [offset for start in range(10, 30) for offset in offsets_read(task, start, start + 1, newest)]
+    assert offsets == list(range(10, 30))
 
 
 class Unready(Consumer):

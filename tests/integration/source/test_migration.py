@@ -335,7 +335,7 @@ def test_a_topic_shared_by_two_streams_is_read_once(brokers: Brokers, topic: Top
         run.until_rows(wanted)
 
         assert run.next == {("a", name): {0: 4} for name in (shared, mine, yours)}
-        streams = {name: found.stream for name, found in run.document.clusters["a"].topics.items()}
+        streams = {name: progress.stream for name, progress in run.document.clusters["a"].topics.items()}
         assert streams == {mine: "orders", shared: "orders", yours: "payments"}
         assert run.report()["clusters"]["a"]["splits"] == 3
 

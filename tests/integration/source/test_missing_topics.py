@@ -35,8 +35,8 @@ class Forgetful:
         describe = ClusterAdmin.describe_topics
 
         def described(admin: ClusterAdmin, names: Collection[str]) -> object:
-            found, missing = describe(admin, [name for name in names if name != self.absent])
-            return found, missing | ({self.absent} & set(names))
+            topics, missing = describe(admin, [name for name in names if name != self.absent])
+            return topics, missing | ({self.absent} & set(names))
 
         patch.setattr(ClusterAdmin, "describe_topics", described)
 

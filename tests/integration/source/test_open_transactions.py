@@ -84,5 +84,5 @@ def test_a_start_inside_an_open_transaction_is_no_loss(brokers: Brokers, orders:
 
 
 def _committed(observer: Observer) -> bool:
-    found = observer.in_force().subscription.clusters["east"]
-    return found.properties.get("isolation.level") == "read_committed"
+    east = observer.in_force().subscription.clusters["east"]
+    return east.properties.get("isolation.level") == "read_committed"

@@ -235,14 +235,14 @@ def test_large_records_make_small_batches(brokers: Brokers, topic: Topic) -> Non
     with query(static(document(east=at(brokers.a, name)), startingOffsets="earliest")) as reading:
         assert reading.plan()
         partitions = reading.reader.partitions({"version": 2}, json.loads(reading.log[0]))
-        sizes, found = [], []
+        sizes, records = [], []
         for partition in partitions:
             for batch in reading.reader.read(partition):
                 sizes.append(batch.nbytes)
-                found += [(value[0], len(value)) for value in batch.column("value").to_pylist()]
+                records += [(value[0], len(value)) for value in batch.column("value").to_pylist()]
 
     # Then each batch is limited by its bytes, and no record is cut off
-    assert found == [(number, size) for number in range(60)]
+    assert records == [(number, size) for number in range(60)]
     assert max(sizes) < 12 << 20
 
 

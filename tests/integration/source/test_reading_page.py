@@ -54,8 +54,8 @@ def test_the_sql_counts_records(example: Callable[[str], str], spark: SparkSessi
 
 def test_the_batch_counts_records(example: Callable[[str], str], spark: SparkSession, tmp_path: Path) -> None:
     exec(example("A batch"), {"spark": spark})
-    found = spark.read.parquet(str(tmp_path / "counts")).select("kafka_cluster", "count").collect()
-    assert sorted(map(tuple, found)) == [("a", 4), ("b", 3)]
+    rows = spark.read.parquet(str(tmp_path / "counts")).select("kafka_cluster", "count").collect()
+    assert sorted(map(tuple, rows)) == [("a", 4), ("b", 3)]
 
 
 def test_a_second_run_up_to_now_adds_nothing(

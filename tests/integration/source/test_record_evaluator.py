@@ -46,7 +46,7 @@ MODULE = "tests.integration.source.evaluators"
 
 def end_of(run: SourceRun) -> tuple[dict[str, dict[int, int]], dict[str, dict[int, int]]]:
     """Return the stop records and the next offsets in the saved state, by cluster."""
-    topics = {c: topic for c, found in run.document.clusters.items() for topic in found.topics.values()}
+    topics = {c: topic for c, progress in run.document.clusters.items() for topic in progress.topics.values()}
     return {c: dict(topic.ended) for c, topic in topics.items()}, {c: dict(topic.next) for c, topic in topics.items()}
 
 
@@ -129,8 +129,8 @@ def test_a_crash_changes_no_row(
     if run.offsets:
         end = run.document
         seen = Path(run.options["stateLocation"], end.query, "seen", fingerprint(end))
-        found = [json.loads(file.read_text()) for file in seen.glob("stop-record-*.json")]
-        reports = {each["split"][0]: each["offset"] for each in found}
+        stops = [json.loads(file.read_text()) for file in seen.glob("stop-record-*.json")]
+        reports = {each["split"][0]: each["offset"] for each in stops}
     assert reports == ({"a": 7, "b": 2} if crash in ("read", "sunk", "committed") else {})
 
     # When it is started again, perhaps with another evaluator or without one
@@ -453,8 +453,8 @@ def test_a_registered_function_travels_with_the_source(
 
     register(spark, evaluators={"ends": ends})
     frame = spark.read.format("dynamic-kafka").options(**given).option("recordEvaluator", "ends").load()
-    found = frame.selectExpr("kafka_cluster", "offset").collect()
-    assert sorted((row[0], row[1]) for row in found) == sorted((row.cluster, row.offset) for row in wanted)
+    rows = frame.selectExpr("kafka_cluster", "offset").collect()
+    assert sorted((row[0], row[1]) for row in rows) == sorted((row.cluster, row.offset) for row in wanted)
     with pytest.raises(Exception, match="it was given ends; did you mean 'ends'") as refused:
         spark.read.format("dynamic-kafka").options(**given).option("recordEvaluator", "end").load()
     assert isinstance(cause_of(refused.value), OptionError)
@@ -469,8 +469,8 @@ def test_a_batch_read_ends_at_the_records_without_reports(
     register(spark)
     given = {name: str(value) for name, value in options.items()}
     frame = spark.read.format("dynamic-kafka").options(**given).load()
-    found = frame.selectExpr("kafka_cluster", "offset").collect()
-    assert sorted((row[0], row[1]) for row in found) == sorted((row.cluster, row.offset) for row in wanted)
+    rows = frame.selectExpr("kafka_cluster", "offset").collect()
+    assert sorted((row[0], row[1]) for row in rows) == sorted((row.cluster, row.offset) for row in wanted)
     assert not Path(given["stateLocation"]).exists()
 
 

@@ -178,8 +178,8 @@ def test_a_replay_obeys_a_report_despite_old_metadata(story: Story, monkeypatch:
     describe, (old, new) = ClusterAdmin.describe_topics, map(saved_topic_id, story.ids)
 
     def outdated(admin: ClusterAdmin, names: list[str]) -> object:
-        found, missing = describe(admin, names)
-        return {name: (old if id == new else id, parts) for name, (id, parts) in found.items()}, missing
+        topics, missing = describe(admin, names)
+        return {name: (old if id == new else id, parts) for name, (id, parts) in topics.items()}, missing
 
     monkeypatch.setattr(ClusterAdmin, "describe_topics", outdated)
     story.run.batch(crash="read")

@@ -141,8 +141,8 @@ def test_new_servers_of_a_cluster_without_an_id_are_a_rename(brokers: Brokers, o
         run.until(lambda: run.rows().total() >= 7, "seven rows")
         while run.batch():
             pass
-        found = Rows(row._replace(cluster="") for row in run.rows().elements())
-        assert_rows(found, wanted + more)
+        rows = Rows(row._replace(cluster="") for row in run.rows().elements())
+        assert_rows(rows, wanted + more)
 
 
 @DEEP

@@ -160,7 +160,7 @@ def test_a_replay_parks_a_removed_cluster_at_its_ranges_start(
         assert run.parked == {("a", orders): {0: 3}}
         message = f"left out of the pending batch, possibly delivered by an earlier attempt: a/{orders}[0] 3..8"
         assert f"{message} (cluster removed)" in caplog.text
-        assert [(found["leftOut"], found["reasons"]) for found in amendments(path)] == [
+        assert [(amendment["leftOut"], amendment["reasons"]) for amendment in amendments(path)] == [
             ([["a", orders, 0, 3, 8]], {"a": "removed"})
         ]
         write_metadata(path, stream("orders", a, b))
@@ -201,7 +201,7 @@ def test_a_replay_without_any_cluster_left_is_empty(brokers: Brokers, orders: st
         assert (run.next, run.parked) == ({("b", orders): {0: 2}}, {("a", orders): {0: 0}})
         write_metadata(path, stream("orders", a, b))
         run.until_rows(wanted + pending)
-        assert [found["number"] for found in amendments(path)] == [1]
+        assert [amendment["number"] for amendment in amendments(path)] == [1]
 
 
 def test_left_out_ranges_are_read_with_a_later_batch(brokers: Brokers, orders: str, path: Path) -> None:
@@ -239,11 +239,11 @@ def test_a_second_removal_makes_a_second_amendment(brokers: Brokers, orders: str
             {("c", orders): {0: 5}},
             {("a", orders): {0: 0}, ("b", orders): {0: 0}},
         )
-        assert [found["leftOut"] for found in amendments(path)] == [
+        assert [amendment["leftOut"] for amendment in amendments(path)] == [
             [["a", orders, 0, 0, 5]],
             [["b", orders, 0, 0, 5]],
         ]
-        assert len({found["end"] for found in amendments(path)}) == 1
+        assert len({amendment["end"] for amendment in amendments(path)}) == 1
         run.restart()
         write_metadata(path, stream("orders", a, b, c))
         run.until_rows(of_a + of_b + of_c)

@@ -64,7 +64,7 @@ def test_state_of_version_2_restores(brokers: Brokers, topic: Topic) -> None:
     for cluster, broker in (("east", brokers.a), ("west", brokers.b)):
         assert reading.saved.clusters[cluster].kafka_id == broker.kafka_id
         assert reading.saved.clusters[cluster].topics[name].topic_id == saved_topic_id(broker.topic_id(name))
-    assert reading.saved.parked["east"].topics[gone].next == {0: 77}
+    assert reading.saved.parked["east"].topics[gone].progress.next == {0: 77}
 
 
 @DEEP
@@ -105,11 +105,11 @@ def test_a_spark_checkpoint_of_version_2_restores(
     wanted += produce("east", brokers.a, name, 4) + produce("east", brokers.a, name, 3, partition=1)
     with start_query(spark, options, tmp_path, sink="parquet") as running:
         running.wait_rows(wanted)
-        found = running.document()
+        saved = running.document()
 
     # Then no record is lost or duplicated, and the new form is saved
-    assert next_offsets(found) == {("east", name): {0: 9, 1: 3}}
-    assert found is not None and found.query
+    assert next_offsets(saved) == {("east", name): {0: 9, 1: 3}}
+    assert saved is not None and saved.query
 
 
 @DEEP
@@ -133,7 +133,7 @@ def test_spark_saves_the_document_unchanged(
     # Then each one decodes and encodes to the same text
     texts = [saved_offset(checkpoint, batch) for batch in range(last_batch(checkpoint / "offsets") + 1)]
     assert [json.dumps(encode(decode(text))) for text in texts] == [json.dumps(text) for text in texts]
-    assert decode(texts[-1]).parked["east"].topics[other].next == {0: 2}
+    assert decode(texts[-1]).parked["east"].topics[other].progress.next == {0: 2}
 
 
 @DEEP
@@ -173,13 +173,13 @@ def test_a_single_cluster_end_to_end(brokers: Brokers, topic: Topic, spark: Spar
         running.wait_rows(wanted)
         # Rows reach the sink before the progress event of their batch.
         running.wait_until(lambda: "clusters" in running.report(), "the first progress event")
-        found = running.document()
+        saved = running.document()
         report = running.report()
 
     # Then each topic is a separate stream, read once
-    assert next_offsets(found) == {("default", first): {0: 5, 1: 3}, ("default", second): {0: 4}}
-    assert found is not None
-    assert {name: at.stream for name, at in found.clusters["default"].topics.items()} == {first: first, second: second}
+    assert next_offsets(saved) == {("default", first): {0: 5, 1: 3}, ("default", second): {0: 4}}
+    assert saved is not None
+    assert {name: at.stream for name, at in saved.clusters["default"].topics.items()} == {first: first, second: second}
     assert report["clusters"]["default"]["splits"] == 3
 
 

@@ -89,9 +89,9 @@ def test_sql_reads_the_source_through_a_view(brokers: Brokers, topic: Topic, spa
         OPTIONS (`kafka.bootstrap.servers` '{brokers.a.bootstrap}', subscribe '{name}')"""
     )
 
-    found = spark.sql("SELECT CAST(value AS STRING) v FROM orders_view WHERE `offset` >= 2 ORDER BY v").collect()
+    rows = spark.sql("SELECT CAST(value AS STRING) v FROM orders_view WHERE `offset` >= 2 ORDER BY v").collect()
 
-    assert [row.v for row in found] == ["r2", "r3"]
+    assert [row.v for row in rows] == ["r2", "r3"]
 
 
 def test_a_job_needs_only_a_metadata_file_in_flinks_form(

@@ -403,13 +403,13 @@ def test_no_secret_is_in_checkpoints_plans_event_logs_or_logs(
     written = [p for p in tmp_path.rglob("*") if p.is_file() and p.relative_to(tmp_path).parts[0] not in kept]
     places = {path.relative_to(tmp_path).parts[0] for path in written}
     assert {"events", "checkpoint", "out", "driver.log", "output.log"} <= places
-    found = [
+    leaks = [
         (what, str(path))
         for path in written
         for what, secret in secrets.items()
         if secret.encode() in path.read_bytes()
     ]
-    assert found == []
+    assert leaks == []
     # (the search does find a text that is there)
     with_topic = {path.relative_to(tmp_path).parts[0] for path in written if name.encode() in path.read_bytes()}
     assert {"events", "checkpoint"} <= with_topic

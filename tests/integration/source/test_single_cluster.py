@@ -62,9 +62,9 @@ def test_the_topics_of_a_single_cluster_are_streams(brokers: Brokers, topic: Top
         run.restart()
         wanted += produce("default", brokers.a, f"{prefix}-read", 3)
         run.until_rows(wanted)
-        found = run.document.clusters["default"].topics
-        assert {name: progress.stream for name, progress in found.items()} == {name: name for name in found}
-        assert f"{prefix}-other" not in found
+        topics = run.document.clusters["default"].topics
+        assert {name: progress.stream for name, progress in topics.items()} == {name: name for name in topics}
+        assert f"{prefix}-other" not in topics
 
 
 def test_a_topic_deleted_under_a_pattern_is_parked(brokers: Brokers, topic: Topic) -> None:

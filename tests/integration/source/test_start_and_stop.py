@@ -275,7 +275,7 @@ def test_a_pattern_skips_kafkas_own_topics(brokers: Brokers, topic: Topic) -> No
 
     with query({"kafka.bootstrap.servers": brokers.a.bootstrap, "subscribePattern": ".*"}) as reading:
         reading.plan()
-        read = {found for _, found in reading.offsets()}
+        read = {topic_name for _, topic_name in reading.offsets()}
 
     assert name in read
     assert not read & internal

@@ -27,11 +27,11 @@ def after_first_request(monkeypatch: pytest.MonkeyPatch, at: str, kind: str, hap
     ask, done = ClusterAdmin.offsets, []
 
     def offsets(self: ClusterAdmin, queries: Mapping[tuple[str, int], OffsetQuery], **more: Any) -> Offsets:
-        found = ask(self, queries, **more)
+        answers = ask(self, queries, **more)
         if not done and self.cluster == at and any(query.kind == kind for query in queries.values()):
             done.append(True)
             happens()
-        return found
+        return answers
 
     monkeypatch.setattr(ClusterAdmin, "offsets", offsets)
 
@@ -149,11 +149,11 @@ def test_a_first_plan_waits_for_a_topic_without_a_description(
     describe, done = ClusterAdmin.describe_topics, []
 
     def describe_topics(self: ClusterAdmin, topics: Iterable[str]) -> Any:
-        found, missing = describe(self, topics)
+        described, missing = describe(self, topics)
         if not done:
             done.append(True)
-            found.pop(orders, None)
-        return found, missing
+            described.pop(orders, None)
+        return described, missing
 
     monkeypatch.setattr(ClusterAdmin, "describe_topics", describe_topics)
     with reading(path, startingOffsets="latest") as run:

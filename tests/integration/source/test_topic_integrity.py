@@ -122,8 +122,8 @@ def lacking(topic: str, patch: pytest.MonkeyPatch) -> None:
     describe = ClusterAdmin.describe_topics
 
     def described(admin: ClusterAdmin, names: Collection[str]) -> object:
-        found, missing = describe(admin, [name for name in names if name != topic])
-        return found, missing | ({topic} & set(names))
+        by_topic, missing = describe(admin, [name for name in names if name != topic])
+        return by_topic, missing | ({topic} & set(names))
 
     patch.setattr(ClusterAdmin, "describe_topics", described)
     patch.setattr(ClusterAdmin, "absent_topics", lambda admin, topics: frozenset(topics))
@@ -160,10 +160,10 @@ def test_one_broker_with_another_id_gives_no_verdict(
     describe, stale = ClusterAdmin.describe_topics, saved_topic_id("AbCdEfGhIjKlMnOpQrStUQ")
 
     def described(admin: ClusterAdmin, names: Collection[str]) -> object:
-        found, missing = describe(admin, names)
+        topics, missing = describe(admin, names)
         if type(admin) is ClusterAdmin:  # the client that looks for another answer asks the other brokers
-            found = {name: (stale, partitions) for name, (_, partitions) in found.items()}
-        return found, missing
+            topics = {name: (stale, partitions) for name, (_, partitions) in topics.items()}
+        return topics, missing
 
     with reading(world.path, **CHECK) as run:
         before = world.produce(4)
@@ -354,8 +354,8 @@ def test_a_document_without_ids_migrates(world: World) -> None:
         before = world.produce(4)
         run.until_rows(before)
         wire = json.loads(run.offsets[-1])
-        for found in wire["clusters"].values():
-            for topic in found["topics"].values():
+        for progress in wire["clusters"].values():
+            for topic in progress["topics"].values():
                 del topic["id"]
         run.offsets[-1] = json.dumps(wire)
         run.restart()
@@ -372,8 +372,8 @@ def test_a_broker_that_reports_no_ids_is_warned_about_once(
     describe = ClusterAdmin.describe_topics
 
     def without_ids(admin: ClusterAdmin, names: list[str]) -> object:
-        found, missing = describe(admin, names)
-        return {name: (None, partitions) for name, (_, partitions) in found.items()}, missing
+        topics, missing = describe(admin, names)
+        return {name: (None, partitions) for name, (_, partitions) in topics.items()}, missing
 
     monkeypatch.setattr(ClusterAdmin, "describe_topics", without_ids)
     with caplog.at_level(logging.WARNING), reading(world.path, **CHECK) as run:

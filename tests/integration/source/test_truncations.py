@@ -30,15 +30,15 @@ def truncated(elected: KafkaCluster, brokers: Brokers, orders: str, path: Path) 
     write_metadata(path, stream("orders", east, west))
     with reading(path, readTimeout="10s", clusterFailurePolicy="stall") as run:
         run.batch(crash="partitioned")
-        found = run.document
-        save(run, with_next_offset(found, 20))
+        document = run.document
+        save(run, with_next_offset(document, 20))
         yield run
 
 
-def with_next_offset(found: OffsetDocument, following: int, **more: object) -> OffsetDocument:
-    topic = replace(found.clusters["east"].topics["orders"], next={0: following}, epochs={0: 0}, starts={})
-    east = replace(found.clusters["east"], topics={"orders": topic})
-    return replace(found, clusters={**found.settled().clusters, "east": east}, **more)  # type: ignore[arg-type]
+def with_next_offset(document: OffsetDocument, following: int, **more: object) -> OffsetDocument:
+    topic = replace(document.clusters["east"].topics["orders"], next={0: following}, epochs={0: 0}, starts={})
+    east = replace(document.clusters["east"], topics={"orders": topic})
+    return replace(document, clusters={**document.settled().clusters, "east": east}, **more)  # type: ignore[arg-type]
 
 
 def save(run: SourceRun, *documents: OffsetDocument, committed: int = 1) -> None:
@@ -70,11 +70,11 @@ def test_an_accepted_truncation_is_resumed_where_it_was(truncated: SourceRun, pa
     # Given an acceptance, as the tool writes it
     with pytest.raises(DataLossError):
         truncated.batch()
-    found = truncated.document
-    topic_id = found.clusters["east"].topics["orders"].topic_id
+    document = truncated.document
+    topic_id = document.clusters["east"].topics["orders"].topic_id
     loss = {"kind": "data-loss", "cluster": "east", "topic": "orders", "partition": 0, "topicId": topic_id}
-    accepted = {**loss, "from": 20, "to": 10, "document": found.number, "epoch": 0}
-    StateLocation(str(path.parent / "state")).write(f"{found.query}/accepted/000001-x.json", accepted)
+    accepted = {**loss, "from": 20, "to": 10, "document": document.number, "epoch": 0}
+    StateLocation(str(path.parent / "state")).write(f"{document.query}/accepted/000001-x.json", accepted)
 
     truncated.until(lambda: truncated.next["east", "orders"] == {0: 30}, "the end of the log")
     assert records_from_10(truncated) == list(range(10, 30))
@@ -159,11 +159,11 @@ def accept_loss(truncated: SourceRun, elected: KafkaCluster, path: Path) -> int:
     with pytest.raises(DataLossError, match="truncated"):
         truncated.batch()
     truncated.stop()
-    found = truncated.document
-    topic_id = found.clusters["east"].topics["orders"].topic_id
+    document = truncated.document
+    topic_id = document.clusters["east"].topics["orders"].topic_id
     loss = {"kind": "data-loss", "cluster": "east", "topic": "orders", "partition": 0, "topicId": topic_id}
     StateLocation(str(path.parent / "state")).write(
-        f"{found.query}/accepted/000001-x.json", {**loss, "from": end + 10, "to": end, "document": found.number}
+        f"{document.query}/accepted/000001-x.json", {**loss, "from": end + 10, "to": end, "document": document.number}
     )
     return end
 

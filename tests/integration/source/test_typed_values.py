@@ -179,9 +179,9 @@ def test_spark_gets_typed_columns(spark: SparkSession, brokers: Brokers, orders:
     writer.trigger(availableNow=True).start(str(path.parent / "out")).awaitTermination()
 
     # Then the rows are those of from_json over the same bytes
-    found = spark.read.parquet(str(path.parent / "out")).orderBy("offset").select("value", "kafka_cluster").collect()
-    rows = [row.value.asDict(recursive=True) if row.value is not None else None for row in found]
-    assert rows[1] is None and [row.kafka_cluster for row in found] == ["a"] * 4
+    fetched = spark.read.parquet(str(path.parent / "out")).orderBy("offset").select("value", "kafka_cluster").collect()
+    rows = [row.value.asDict(recursive=True) if row.value is not None else None for row in fetched]
+    assert rows[1] is None and [row.kafka_cluster for row in fetched] == ["a"] * 4
     assert rows[0] is not None and rows[0]["at"] == datetime(2026, 11, 1, 10, 0, 0, 500_000)
     raw = spark.read.format("dynamic-kafka").options(streamIds="orders", metadataPath=str(path)).load()
     wanted = raw.orderBy("offset").selectExpr(f"from_json(CAST(value AS STRING), '{schema}') AS value").collect()

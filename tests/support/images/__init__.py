@@ -62,8 +62,8 @@ class Image:
 
 def version() -> str:
     """Return the version of the package."""
-    found: str = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    return found
+    number: str = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    return number
 
 
 def built(target: Target, *, revision: str = "") -> Image:

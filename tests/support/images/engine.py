@@ -101,8 +101,8 @@ def names(repository: str) -> list[str]:
 
 def config(name: str) -> dict[str, Any]:
     """Return the configuration of an image; `Image.config` has examples of its fields."""
-    found: dict[str, Any] = json.loads(buildah("inspect", "--type=image", name))["OCIv1"]["config"]
-    return found
+    settings: dict[str, Any] = json.loads(buildah("inspect", "--type=image", name))["OCIv1"]["config"]
+    return settings
 
 
 def build(
@@ -170,12 +170,12 @@ def _pip_configuration(folder: Path) -> list[str]:
     """Write this machine's settings of pip into a folder; return the mounts by which pip in a build finds them."""
     listed = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True)
     pairs = (line.partition("=") for line in listed.stdout.splitlines())
-    found = {key.rpartition(".")[2]: value.strip("'") for key, _, value in pairs}
+    configured = {key.rpartition(".")[2]: value.strip("'") for key, _, value in pairs}
     settings: dict[str, str] = {
-        key: found[key] for key in ("index-url", "extra-index-url", "trusted-host", "proxy") if key in found
+        key: configured[key] for key in ("index-url", "extra-index-url", "trusted-host", "proxy") if key in configured
     }
     mounts = [f"{folder / 'pip.conf'}:/etc/pip.conf"]
-    if authorities := found.get("cert", os.environ.get("SSL_CERT_FILE")):
+    if authorities := configured.get("cert", os.environ.get("SSL_CERT_FILE")):
         settings["cert"] = "/etc/pip-authorities.pem"
         mounts.append(f"{authorities}:{settings['cert']}")
     (folder / "pip.conf").write_text("\n".join(["[global]", *(f"{key} = {value}" for key, value in settings.items())]))

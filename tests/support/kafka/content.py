@@ -106,9 +106,9 @@ class Content:
         """Return the offsets and metadata that `group` has committed, by topic and partition."""
         listed = self.admin.list_topics(timeout=_SECONDS).topics
         asked = [TopicPartition(name, partition) for name, topic in listed.items() for partition in topic.partitions]
-        found: list[TopicPartition] = []
-        self._with_group(group, lambda consumer: found.extend(consumer.committed(asked, timeout=_SECONDS)))
-        return [at for at in found if at.offset >= 0]
+        offsets: list[TopicPartition] = []
+        self._with_group(group, lambda consumer: offsets.extend(consumer.committed(asked, timeout=_SECONDS)))
+        return [at for at in offsets if at.offset >= 0]
 
     def commit_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
         """Commit offsets of `group`, by topic and partition, as another application would."""
@@ -142,12 +142,12 @@ class Content:
         partitions = self.admin.list_topics(topic, timeout=_SECONDS).topics[topic].partitions
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         asked = {TopicPartition(topic, partition): spec for partition in partitions}
-        found: dict[Any, Any] = {}
+        offsets: dict[Any, Any] = {}
         self._settled(
             f"the leaders of {topic}",
-            lambda: found.update(results(self.admin.list_offsets(asked, isolation_level=level))),
+            lambda: offsets.update(results(self.admin.list_offsets(asked, isolation_level=level))),
         )
-        return {at.partition: result.offset for at, result in found.items()}
+        return {at.partition: result.offset for at, result in offsets.items()}
 
     def _placed(self, wanted: NewTopic) -> bool:
         """Create it; False while the controller has no broker for it, as it may be right after a pause (fenced)."""
@@ -161,10 +161,10 @@ class Content:
 
     def _leaders(self, topic: str) -> int:
         """How many partitions of `topic` have a leader; 0 when there is no such topic."""
-        found = self.admin.list_topics(topic, timeout=_SECONDS).topics[topic]
-        if found.error is not None:
+        metadata = self.admin.list_topics(topic, timeout=_SECONDS).topics[topic]
+        if metadata.error is not None:
             return 0
-        return sum(partition.leader >= 0 for partition in found.partitions.values())
+        return sum(partition.leader >= 0 for partition in metadata.partitions.values())
 
     def _wait(self, what: str, done: Callable[[], bool]) -> None:
         wait_until(

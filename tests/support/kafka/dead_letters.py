@@ -28,19 +28,19 @@ def dead_letters(at: KafkaCluster, topic: str) -> list[Letter]:
     """Return all dead letters of a topic with one partition, also repeated ones that are not compacted yet."""
     consumer = Consumer({"bootstrap.servers": at.bootstrap, "group.id": "dead-letters", "enable.partition.eof": True})
     consumer.assign([TopicPartition(topic, 0, 0)])
-    found: list[Letter] = []
+    letters: list[Letter] = []
     deadline, at_end = time.monotonic() + DEADLINE_S, False
     try:
         while not at_end:
-            assert time.monotonic() < deadline, f"{len(found)} dead letters arrived, and not the end of the topic"
+            assert time.monotonic() < deadline, f"{len(letters)} dead letters arrived, and not the end of the topic"
             message = consumer.poll(1.0)
             error = message.error() if message is not None else None
             at_end = error is not None and error.code() == KafkaError._PARTITION_EOF
             if message is not None and error is None:
-                found.append(_letter(message))
+                letters.append(_letter(message))
     finally:
         consumer.close()
-    return found
+    return letters
 
 
 def _letter(message: Any) -> Letter:

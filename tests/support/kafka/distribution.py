@@ -59,19 +59,19 @@ def distribution() -> Distribution:
     folder = jars(KAFKA_POM)
     prepared = cache_folder() / f"{folder.name}-{java_fingerprint(java)}"
     prepared.mkdir(parents=True, exist_ok=True)
-    found = Distribution(
+    kafka = Distribution(
         java=java,
         classpath=os.pathsep.join(sorted(str(jar) for jar in folder.glob("*.jar"))),
         bootstrap_checkpoint=prepared / "bootstrap.checkpoint",
         class_archive=prepared / "classes.jsa",
     )
-    if not found.bootstrap_checkpoint.exists():
-        _write_bootstrap_checkpoint(found)
-    return found
+    if not kafka.bootstrap_checkpoint.exists():
+        _write_bootstrap_checkpoint(kafka)
+    return kafka
 
 
-def _write_bootstrap_checkpoint(found: Distribution) -> None:
-    target = found.bootstrap_checkpoint
+def _write_bootstrap_checkpoint(kafka: Distribution) -> None:
+    target = kafka.bootstrap_checkpoint
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         properties = Path(scratch) / "server.properties"
         properties.write_text(
@@ -83,7 +83,7 @@ def _write_bootstrap_checkpoint(found: Distribution) -> None:
             f"log.dirs={scratch}/data\n"
         )
         cluster_id = "AAAAAAAAAAAAAAAAAAAAAQ"
-        command = found.command("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties))
+        command = kafka.command("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties))
         done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         if done.returncode != 0:
             raise BrokerError(f"Kafka could not format a storage folder:\n{done.stdout[-4000:]}")

@@ -81,9 +81,9 @@ def _spark_defaults(folder: Path) -> Path:
     """Write a file with Spark's settings and return its path."""
     made = folder / "spark"
     made.mkdir()
-    found = made / "spark-defaults.conf"
-    found.write_text("".join(f"{key} {value}\n" for key, value in spark_settings(made).items()))
-    return found
+    defaults = made / "spark-defaults.conf"
+    defaults.write_text("".join(f"{key} {value}\n" for key, value in spark_settings(made).items()))
+    return defaults
 
 
 if __name__ == "__main__":

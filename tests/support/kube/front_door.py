@@ -104,18 +104,18 @@ class FrontDoor:
         status = {"kind": "Status", "status": "Failure", "reason": "Expired", "code": 410}
         line = json.dumps({"type": "ERROR", "object": {**status, "message": "too old resource version"}}) + "\n"
         with self._changed:
-            found = [each for each in self._watches if _is_of(each, plural)]
-        for watch in found:
+            watches = [each for each in self._watches if _is_of(each, plural)]
+        for watch in watches:
             with watch.lock:
                 watch.send(line.encode())
             _cut(watch)
-        return len(found)
+        return len(watches)
 
     def wait_watched(self, plural: str, timeout_s: float = 30) -> None:
         """Wait until a watch of this kind is open."""
         with self._changed:
-            found = self._changed.wait_for(lambda: any(_is_of(each, plural) for each in self._watches), timeout_s)
-        assert found, f"nobody watches {plural} after {timeout_s:g} s"
+            watched = self._changed.wait_for(lambda: any(_is_of(each, plural) for each in self._watches), timeout_s)
+        assert watched, f"nobody watches {plural} after {timeout_s:g} s"
 
     def selectors(self, plural: str) -> set[str]:
         """By which labels the watches of this kind that are open choose; "": by none."""

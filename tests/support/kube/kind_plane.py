@@ -96,8 +96,8 @@ class KindPlane:
 
     def _remove_left_overs(self) -> None:
         for name in run("kind", "get", "clusters").split():
-            found = re.match(rf"{_PREFIX}(\d+)-", name)
-            if found and not Path(f"/proc/{found[1]}").exists():
+            owner = re.match(rf"{_PREFIX}(\d+)-", name)
+            if owner and not Path(f"/proc/{owner[1]}").exists():
                 run("kind", "delete", "cluster", "--name", name, "--kubeconfig", str(self._file))
 
     def _kind(self, *arguments: str) -> None:

@@ -106,9 +106,9 @@ def _container(spec: Json, name: str | None) -> dict[str, Any]:
     containers: list[dict[str, Any]] = spec.setdefault("containers", [])
     if not containers:
         containers.append({})
-    found = next((each for each in containers if each.get("name") == name), containers[0])
-    found["name"] = found.get("name") or CONTAINER
-    return found
+    container = next((each for each in containers if each.get("name") == name), containers[0])
+    container["name"] = container.get("name") or CONTAINER
+    return container
 
 
 def _prefixed(conf: dict[str, str], prefix: str) -> dict[str, str]:

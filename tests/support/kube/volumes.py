@@ -54,15 +54,15 @@ class Volumes:
         resource, name = (
             ("v1/configmaps", source["name"]) if "configMap" in volume else ("v1/secrets", source["secretName"])
         )
-        found = self._api.find(resource, name, self._namespace)
+        stored = self._api.find(resource, name, self._namespace)
         target = self._folder / "volumes" / volume["name"]
-        if found is None:
+        if stored is None:
             if source.get("optional") and not target.exists():
                 _replace(target, {})
             return bool(source.get("optional"))
-        version = found["metadata"]["resourceVersion"]
+        version = stored["metadata"]["resourceVersion"]
         if self._versions.get(volume["name"]) != version:
-            _replace(target, _chosen(_content(found), source.get("items")))
+            _replace(target, _chosen(_content(stored), source.get("items")))
             self._versions[volume["name"]] = version
         return True
 
@@ -82,11 +82,11 @@ def _what_counts(pod: Json) -> Json:
     return {key: pod["metadata"].get(key) for key in ("annotations", "labels")}
 
 
-def _content(found: Json) -> dict[str, bytes]:
-    if found.get("kind") == "Secret" or "type" in found:
-        return {key: base64.b64decode(value) for key, value in (found.get("data") or {}).items()}
-    binary = {key: base64.b64decode(value) for key, value in (found.get("binaryData") or {}).items()}
-    return {key: value.encode() for key, value in (found.get("data") or {}).items()} | binary
+def _content(stored: Json) -> dict[str, bytes]:
+    if stored.get("kind") == "Secret" or "type" in stored:
+        return {key: base64.b64decode(value) for key, value in (stored.get("data") or {}).items()}
+    binary = {key: base64.b64decode(value) for key, value in (stored.get("binaryData") or {}).items()}
+    return {key: value.encode() for key, value in (stored.get("data") or {}).items()} | binary
 
 
 def _chosen(files: dict[str, bytes], items: list[dict[str, str]] | None) -> dict[str, bytes]:

@@ -28,10 +28,10 @@ def readers() -> list[str]:
 
 def require() -> native.Extension:
     """Return the extension; skip the test where this installation has none."""
-    found = native.load()
-    if isinstance(found, str):
-        lacking(f"no native reader, which `make setup` builds: {found}")
-    return found
+    extension = native.load()
+    if isinstance(extension, str):
+        lacking(f"no native reader, which `make setup` builds: {extension}")
+    return extension
 
 
 def lacking(why: str) -> NoReturn:

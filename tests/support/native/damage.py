@@ -43,13 +43,13 @@ class DamagingProxy(LoopbackServer):
     def answered(self, answer: bytes, *, is_fetch: bool) -> bytes:
         """Return what the client gets instead of an answer."""
         host, port = self.broker.split(":")
-        found = bytearray(answer.replace(_place(host, int(port)), _place(host, self.server_address[1])))
+        damaged = bytearray(answer.replace(_place(host, int(port)), _place(host, self.server_address[1])))
         places = [*_batches(answer, skipped=_CHECKED if self.only_checked else 0)]
         if is_fetch and places and self._chance.random() < _SHARE:
             self.damaged += 1
             for at in self._chance.choices(places, k=self._chance.choice((1, 1, 2, 30))):
-                found[at] ^= 1 << self._chance.randrange(8)
-        return bytes(found)
+                damaged[at] ^= 1 << self._chance.randrange(8)
+        return bytes(damaged)
 
 
 class _Client(socketserver.StreamRequestHandler):

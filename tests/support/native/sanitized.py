@@ -31,14 +31,14 @@ def build() -> dict[str, str]:
             include = f"-I{sysconfig.get_path('include')}"
             subprocess.run([*COMPILE, include, SOURCES / "reader.c", "-o", draft, "-ldl", "-lpthread"], check=True)
             draft.replace(made)
-        found = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
+        libasan = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         lacking(f"no extension with sanitizers: {error}")
-    return {FOLDER: str(folder), "LD_PRELOAD": found.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0"}
+    return {FOLDER: str(folder), "LD_PRELOAD": libasan.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0"}
 
 
 def pytest_configure() -> None:
     """Take the extension from the folder."""
     native.__path__.insert(0, os.environ[FOLDER])
-    found = native.load()
-    assert not isinstance(found, str) and Path(found.__file__).parent == Path(os.environ[FOLDER]), found
+    extension = native.load()
+    assert not isinstance(extension, str) and Path(extension.__file__).parent == Path(os.environ[FOLDER]), extension

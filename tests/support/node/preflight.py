@@ -63,13 +63,13 @@ def lacking() -> list[Lack]:
     """Return everything that the machine lacks; without root, only that."""
     if sys.platform != "linux" or os.geteuid() != 0:
         return [Lack("root on Linux", "run it as root; it changes nothing outside its own namespaces")]
-    found = [
+    lacks = [
         *missing_programs(shutil.which),
         *missing_plugins(PLUGIN_FOLDERS),
         *missing_controllers(CGROUPS),
         *too_small(_memory_gib(), _disk_gib()),
     ]
-    return found or [*_refused_by_the_kernel()]
+    return lacks or [*_refused_by_the_kernel()]
 
 
 def missing_programs(which: Callable[[str], str | None]) -> list[Lack]:
@@ -105,12 +105,12 @@ def missing_controllers(root: Path) -> list[Lack]:
 
 def too_small(memory_gib: float, disk_gib: float) -> list[Lack]:
     """Return what is too small for a node with two Spark applications."""
-    found = []
+    lacks = []
     if memory_gib < _MEMORY_GIB:
-        found.append(Lack(f"{_MEMORY_GIB} GiB of free memory, here {memory_gib:.0f}", "end other programs"))
+        lacks.append(Lack(f"{_MEMORY_GIB} GiB of free memory, here {memory_gib:.0f}", "end other programs"))
     if disk_gib < _DISK_GIB:
-        found.append(Lack(f"{_DISK_GIB} GiB of free disk at {BUILD}, here {disk_gib:.0f}", "free some"))
-    return found
+        lacks.append(Lack(f"{_DISK_GIB} GiB of free disk at {BUILD}, here {disk_gib:.0f}", "free some"))
+    return lacks
 
 
 def _refused_by_the_kernel() -> Iterable[Lack]:
@@ -156,10 +156,10 @@ def _disk_gib() -> float:
 
 def main() -> int:
     """Print what is missing; return 1 if anything is."""
-    found = lacking()
-    for each in found:
+    lacks = lacking()
+    for each in lacks:
         print(f"The machine lacks {each}", file=sys.stderr)
-    return 1 if found else 0
+    return 1 if lacks else 0
 
 
 if __name__ == "__main__":

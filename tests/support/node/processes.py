@@ -28,14 +28,14 @@ def tree(first: int, proc: Path = _PROC) -> list[Process]:
                 # pid (name) state ppid …; the name may hold anything.
                 parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
                 children[int(parent)].append(int(entry.name))
-    found = []
+    processes = []
     for pid in _below(first, children):
         with suppress(OSError, StopIteration):
             command = (proc / str(pid) / "cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
             status = (proc / str(pid) / "status").read_text().splitlines()
             kib = next(line.split()[1] for line in status if line.startswith("VmRSS:"))  # a zombie has none
-            found.append(Process(pid, tuple(command), int(kib) / 1024))
-    return found
+            processes.append(Process(pid, tuple(command), int(kib) / 1024))
+    return processes
 
 
 def _below(first: int, children: dict[int, list[int]]) -> Iterator[int]:

@@ -36,25 +36,25 @@ def checkpoint(tmp_path: Path) -> Path:
 
 
 def test_a_planned_batch_that_is_not_committed_is_pending(checkpoint: Path) -> None:
-    found = Checkpoint(str(checkpoint))
-    assert (found.planned, found.committed, found.batches().pending) == (1, 0, 1)
-    assert found.documents(found.committed) == [document(1)]
+    saved = Checkpoint(str(checkpoint))
+    assert (saved.planned, saved.committed, saved.batches().pending) == (1, 0, 1)
+    assert saved.documents(saved.committed) == [document(1)]
     write(checkpoint / "commits", "1")
-    assert found.batches().pending is None
+    assert saved.batches().pending is None
 
 
 def test_a_checkpoint_that_does_not_exist_has_nothing(tmp_path: Path) -> None:
-    found = Checkpoint(f"file://{tmp_path}/none")
-    assert (found.planned, found.committed, found.batches().pending, found.documents(None)) == (None, None, None, [])
+    saved = Checkpoint(f"file://{tmp_path}/none")
+    assert (saved.planned, saved.committed, saved.batches().pending, saved.documents(None)) == (None, None, None, [])
 
 
 @pytest.mark.parametrize("newest", ["2", "9.compact"])
 def test_a_sink_that_is_newer_than_the_checkpoint_is_refused(checkpoint: Path, tmp_path: Path, newest: str) -> None:
     write(tmp_path / "sink" / "_spark_metadata", newest)
-    found = Checkpoint(str(checkpoint))
+    saved = Checkpoint(str(checkpoint))
     with pytest.raises(StaleCheckpointError, match=r"ends at batch 1, but the log of the sink .* has batch"):
-        refuse_old_checkpoint(found, str(tmp_path / "sink"), allowed=False)
-    refuse_old_checkpoint(found, str(tmp_path / "sink"), allowed=True)
+        refuse_old_checkpoint(saved, str(tmp_path / "sink"), allowed=False)
+    refuse_old_checkpoint(saved, str(tmp_path / "sink"), allowed=True)
 
 
 def test_no_way_out_is_named_that_would_lose_records(checkpoint: Path, tmp_path: Path) -> None:

@@ -250,9 +250,9 @@ sinks:
 def test_a_misspelt_field_is_reported_with_the_nearest_one(given: dict[str, str], message: str) -> None:
     # at every depth of the file
     text = TEMPLATE.format(**{"streams": "{ids: [orders]}", "sink": "", "more": "", **given})
-    found = refused(text)
-    assert message in found
-    assert "is missing" not in found
+    refusal = refused(text)
+    assert message in refusal
+    assert "is missing" not in refusal
 
 
 def test_a_short_duration_of_the_file_without_a_unit_is_noted() -> None:

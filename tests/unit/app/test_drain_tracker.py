@@ -39,8 +39,8 @@ class Story:
         asked_with: Iterable[str] = ("old",),
     ) -> None:
         """`east` answers with these ends of the topic."""
-        found = TopicObservation(dict(latest), topic_id=topic_id, high=dict(high or {}))
-        answer = ClusterObservation({"old": found}, kafka_id)
+        observation = TopicObservation(dict(latest), topic_id=topic_id, high=dict(high or {}))
+        answer = ClusterObservation({"old": observation}, kafka_id)
         self.round({"east": ClusterListing(self.now, self.now + 1, frozenset(asked_with), answer)})
 
     def round(self, listings: Mapping[str, ClusterListing] | None = None, failed: Iterable[str] = ()) -> None:
@@ -50,14 +50,14 @@ class Story:
 
     def state(self, *documents: OffsetDocument | None) -> TopicDrain:
         """Return the drain of the topic right before the next round."""
-        (found,) = self.drains.states(documents, self.now)
-        assert (found.cluster, found.topic) == ("east", "old")
-        return found
+        (drain,) = self.drains.states(documents, self.now)
+        assert (drain.cluster, drain.topic) == ("east", "old")
+        return drain
 
     def numbers(self, *documents: OffsetDocument | None) -> tuple[int | None, float]:
         """Lag and quiet time."""
-        found = self.state(*documents)
-        return found.lag, found.quiet_s
+        drain = self.state(*documents)
+        return drain.lag, drain.quiet_s
 
 
 def test_lag_falls_with_commits_and_quiet_time_grows() -> None:
@@ -96,8 +96,8 @@ def test_a_topic_is_finished_once_all_its_splits_have_ended() -> None:
         (ended_at(committed({0: 7, 1: 20}), {0: 10, 1: 20}), (3, False)),
         (ended_at(committed({0: 10, 1: 15}), {0: 10, 1: 15}), (0, True)),
     ):
-        found = story.state(document)
-        assert (found.lag, found.finished) == expected
+        drain = story.state(document)
+        assert (drain.lag, drain.finished) == expected
     done = ended_at(committed({0: 10, 1: 20}), {0: 10, 1: 20})
     assert not story.state(done, committed({0: 10, 1: 20})).finished, "another sink reads on"
     assert not story.state(done, None).finished

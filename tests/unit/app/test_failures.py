@@ -158,10 +158,10 @@ def test_the_root_cause_ends_a_long_trace() -> None:
         + "\tat a.b(c:1)\n" * 70
         + "Caused by: java.net.ConnectException: x\n\tat root.cause(Here.java:7)\n"
     )
-    found = jvm_trace(text)
-    assert len(found) <= MAX_FRAMES
-    assert "caused by java.net.ConnectException" in found
-    assert "at root.cause(Here.java:7)" in found
+    trace = jvm_trace(text)
+    assert len(trace) <= MAX_FRAMES
+    assert "caused by java.net.ConnectException" in trace
+    assert "at root.cause(Here.java:7)" in trace
 
 
 @pytest.mark.parametrize(

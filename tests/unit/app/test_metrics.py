@@ -32,7 +32,7 @@ ENDS = {Split("east", "orders", 0): 100, Split("east", "orders", 1): 50, Split("
 
 
 def document(number: int, *clusters: str, offset: int, parked: str | None = None) -> OffsetDocument:
-    kept = {parked: ParkedCluster({"orders": ParkedTopic("st", {0: 7}, 0)})} if parked else {}
+    kept = {parked: ParkedCluster({"orders": ParkedTopic(TopicProgress("st", {0: 7}), 0)})} if parked else {}
     partitions = {"east": (0, 1), "west": (0,)}
     topics = {c: {"orders": TopicProgress("st", dict.fromkeys(partitions[c], offset))} for c in clusters}
     return OffsetDocument("q", number, "p", clusters={c: ClusterProgress(t) for c, t in topics.items()}, parked=kept)
@@ -181,8 +181,8 @@ def test_event_time_lag_needs_timestamps_and_counts_need_reports(
 
 
 def test_the_sink_has_sparks_names_for_lag(scrape: Scrape) -> None:
-    found = [scrape.value(f"{kind}OffsetsBehindLatest", sink="lake") for kind in ("min", "avg", "max")]
-    assert found == [20, 50, 90]
+    lags = [scrape.value(f"{kind}OffsetsBehindLatest", sink="lake") for kind in ("min", "avg", "max")]
+    assert lags == [20, 50, 90]
     assert scrape.value("restarts_total", sink="lake") == 2
     assert scrape.value("batch_seconds", sink="lake") == 1.5
 
@@ -200,11 +200,11 @@ def test_an_outage_after_the_last_batch_removes_the_old_lag(board: StatusBoard) 
     planned = {"east": {"lag": 130}, "west": {"lag": 20}}
     board.progress("lake", event(2, before, document(3, "east", "west", offset=10), clusters=planned), 30.0)
     scrape = Scrape(board, FINE, silent=("east",))
-    found = {
+    samples = {
         name: [scrape.value(name, sink="lake", cluster=cluster) for cluster in ("east", "west")]
         for name in ("cluster_stalled", "cluster_lag", "cluster_splits")
     }
-    assert found == {"cluster_stalled": [1, 0], "cluster_lag": [None, 20], "cluster_splits": [2, 1]}
+    assert samples == {"cluster_stalled": [1, 0], "cluster_lag": [None, 20], "cluster_splits": [2, 1]}
 
 
 def test_the_planners_report_is_taken_without_a_batch(board: StatusBoard) -> None:

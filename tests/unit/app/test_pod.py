@@ -24,9 +24,9 @@ def server(tmp_path: Path) -> Iterator[FakeApiServer]:
 
 @pytest.fixture
 def pod(server: FakeApiServer) -> OwnPod:
-    found = own_pod(server.environment(), None, "host")
-    assert found is not None
-    return found
+    own = own_pod(server.environment(), None, "host")
+    assert own is not None
+    return own
 
 
 def failure_of(pod: OwnPod) -> PodError:
@@ -53,16 +53,16 @@ def test_outside_kubernetes_there_is_no_pod(tmp_path: Path) -> None:
 def test_the_pod_name_is_the_environments_or_sparks_or_the_hosts(
     server: FakeApiServer, named: str, spark: str | None, name: str
 ) -> None:
-    found = own_pod({**server.environment(), "KAFKASTREAMS_POD_NAME": named}, spark, "host")
-    assert found is not None
-    assert found.name == name
+    own = own_pod({**server.environment(), "KAFKASTREAMS_POD_NAME": named}, spark, "host")
+    assert own is not None
+    assert own.name == name
 
 
 def test_without_an_address_the_api_servers_default_name_is_used(server: FakeApiServer) -> None:
     environment = {"KAFKASTREAMS_SERVICE_ACCOUNT": str(server.account)}
-    found = own_pod(environment, None, "host")
-    assert found is not None
-    assert (found.host, found.port) == ("kubernetes.default.svc", 443)
+    own = own_pod(environment, None, "host")
+    assert own is not None
+    assert (own.host, own.port) == ("kubernetes.default.svc", 443)
 
 
 # -- requests that succeed -----------------------------------------------------------------------------------------
@@ -100,9 +100,9 @@ def test_another_pod_of_the_same_name_is_not_annotated(server: FakeApiServer, po
 
 def test_a_forbidden_request_names_the_missing_role(server: FakeApiServer, pod: OwnPod) -> None:
     server.refuse = (403, 'pods "shop-driver" is forbidden: User "system:serviceaccount:jobs:x" cannot get pods')
-    found = failure_of(pod)
-    assert found.kind == "forbidden"
-    assert str(found) == (
+    failure = failure_of(pod)
+    assert failure.kind == "forbidden"
+    assert str(failure) == (
         'pods "shop-driver" is forbidden: User "system:serviceaccount:jobs:x" cannot get pods; the driver\'s service'
         " account needs a Role in namespace jobs that lets it get and patch pods;"
         " `python -m dynamic_kafka.app manifest` prints one"
@@ -110,9 +110,9 @@ def test_a_forbidden_request_names_the_missing_role(server: FakeApiServer, pod: 
 
 
 def test_a_wrong_pod_name_names_the_environment_variable(pod: OwnPod) -> None:
-    found = failure_of(replace(pod, name="node-7"))
-    assert found.kind == "not-found"
-    assert str(found) == (
+    failure = failure_of(replace(pod, name="node-7"))
+    assert failure.kind == "not-found"
+    assert str(failure) == (
         "no pod 'node-7' in namespace jobs; set KAFKASTREAMS_POD_NAME in the driver's environment to its pod's name"
     )
 
@@ -124,9 +124,9 @@ def test_another_refusal_shows_status_and_message(server: FakeApiServer, pod: Ow
 
 def test_a_server_that_is_down_is_reported(server: FakeApiServer, pod: OwnPod) -> None:
     server.close()
-    found = failure_of(pod)
-    assert found.kind == "silent"
-    assert "does not answer" in str(found) and "the driver retries" in str(found)
+    failure = failure_of(pod)
+    assert failure.kind == "silent"
+    assert "does not answer" in str(failure) and "the driver retries" in str(failure)
 
 
 def test_a_request_to_a_hanging_server_ends_at_the_deadline(
@@ -161,9 +161,9 @@ def test_a_server_with_another_authority_gets_no_token(server: FakeApiServer, po
 @pytest.mark.parametrize("content", ["", f"{TOKEN}\nX-Other: {TOKEN}", f"{TOKEN} {TOKEN}", "tök\u0301en"])
 def test_a_malformed_token_is_neither_sent_nor_shown(server: FakeApiServer, pod: OwnPod, content: str) -> None:
     (server.account / "token").write_text(content)
-    found = failure_of(pod)
-    assert found.kind == "account"
-    assert "check how the pod mounts it" in str(found)
+    failure = failure_of(pod)
+    assert failure.kind == "account"
+    assert "check how the pod mounts it" in str(failure)
     assert server.requests == []
 
 

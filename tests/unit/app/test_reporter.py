@@ -271,14 +271,14 @@ def test_ranges_that_a_batch_left_out_count_as_unread(tmp_path: Path) -> None:
     StateLocation(uri).save_amendment(left_out(ended, 5, 9))
 
     board.update("lake", document=ended)
-    (found,) = progress.documents()
-    assert found is not None
-    assert found.next_of(Split("east", "old", 0)) == 5
+    (saved,) = progress.documents()
+    assert saved is not None
+    assert saved.next_of(Split("east", "old", 0)) == 5
 
     board.update("lake", document=document(3, 9, fingerprint(ended)))
-    (found,) = progress.documents()
-    assert found is not None
-    assert found.next_of(Split("east", "old", 0)) == 9
+    (saved,) = progress.documents()
+    assert saved is not None
+    assert saved.next_of(Split("east", "old", 0)) == 9
 
 
 def test_progress_is_unknown_without_a_commit_or_readable_state(

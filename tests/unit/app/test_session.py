@@ -82,10 +82,10 @@ def test_a_function_is_found_beside_the_file(tmp_path: object, monkeypatch: pyte
 
 
 def test_kafkas_providers_resolve_a_kafka_sinks_references() -> None:
-    found = kafka_options({"kafka.sasl.jaas.config": "${env:JAAS}", "topic": "out"})
-    assert found["kafka.config.providers"] == "env"
-    assert found["kafka.config.providers.env.class"].endswith("EnvVarConfigProvider")
-    assert found["kafka.sasl.jaas.config"] == "${env:JAAS}"
+    options = kafka_options({"kafka.sasl.jaas.config": "${env:JAAS}", "topic": "out"})
+    assert options["kafka.config.providers"] == "env"
+    assert options["kafka.config.providers.env.class"].endswith("EnvVarConfigProvider")
+    assert options["kafka.sasl.jaas.config"] == "${env:JAAS}"
     assert kafka_options({"topic": "out"}) == {"topic": "out"}
 
 

@@ -63,8 +63,8 @@ def test_only_an_end_for_good_leaves_that_in_the_termination_log(tmp_path: Path)
 
     def written(code: ExitCode = ExitCode.DONE, reason: str | None = None) -> dict[str, Any]:
         Outcome.of_queries(code, reason, board.sinks().values()).report(log)
-        found: dict[str, Any] = json.loads(log.read_text())
-        return found
+        message: dict[str, Any] = json.loads(log.read_text())
+        return message
 
     # Given a run that has read what there was, as with `availableNow`
     board.update("lake", state="finished", document=over)

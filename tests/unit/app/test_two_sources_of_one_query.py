@@ -67,9 +67,9 @@ def test_the_metrics_of_a_split_are_those_of_the_slower_source() -> None:
             unreachable=dict,
             clock=lambda: 10.0,
         )
-        found = {sample.name: sample.value for family in collector.collect() for sample in family.samples}
+        by_name = {sample.name: sample.value for family in collector.collect() for sample in family.samples}
         names = ("split_current_offset", "split_lag", "cluster_lag", "maxOffsetsBehindLatest")
-        return {name: found[PREFIX + name] for name in (*names, "split_offsets_read_total", "split_idle_seconds")}
+        return {name: by_name[PREFIX + name] for name in (*names, "split_offsets_read_total", "split_idle_seconds")}
 
     # Then offset and lag are those of the slower one, and the offsets that both have read are added up
     assert list(samples().values()) == [2, 3, 3, 3, 5 + 2, 9]

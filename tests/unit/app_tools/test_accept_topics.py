@@ -50,7 +50,7 @@ def state_of(app: Path) -> StateLocation:
 
 def look(monkeypatch: pytest.MonkeyPatch, *changed: TopicChange) -> None:
     """Let the tool find these changes when it asks the brokers."""
-    found = Preview(
+    previewed = Preview(
         observed=cast(Any, None),
         silent={},
         refusals=(),
@@ -61,7 +61,7 @@ def look(monkeypatch: pytest.MonkeyPatch, *changed: TopicChange) -> None:
         before=OffsetDocument(),
         changed=changed,
     )
-    monkeypatch.setattr(accept_tool, "preview", lambda options, saved: found)
+    monkeypatch.setattr(accept_tool, "preview", lambda options, saved: previewed)
 
 
 def stands(app: Path) -> list[TopicChange]:

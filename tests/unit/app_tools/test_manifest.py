@@ -116,8 +116,8 @@ def test_secrets_are_mounted_where_the_operator_expects_them(
         capsys, "--for", operator, "--name", "shop", "--secret", "other", "--secret", "other", "--stream", str(path)
     )
     application["metadata"] |= {"uid": "u", "resourceVersion": "1"}
-    found = read(application)
-    assert found.mounts == {"east-login", "other", "1e3"}
+    manifest = read(application)
+    assert manifest.mounts == {"east-login", "other", "1e3"}
 
 
 @pytest.mark.parametrize(

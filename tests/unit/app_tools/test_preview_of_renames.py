@@ -27,7 +27,7 @@ from dynamic_kafka.state.checkpoints import Batches
 
 NEW = SubscribedCluster({"t": "s"}, {"bootstrap.servers": "n:1"}, renamed_from="east")
 START = OffsetDocument("q", 1, "x", clusters={"east": ClusterProgress({"t": TopicProgress("s", {0: 5})}, "E")})
-PARKED = {"new": ParkedCluster({"t": ParkedTopic("s", {0: 1}, 9)}, "N")}
+PARKED = {"new": ParkedCluster({"t": ParkedTopic(TopicProgress("s", {0: 1}), 9)}, "N")}
 
 
 def preview_of(
@@ -36,8 +36,8 @@ def preview_of(
     """Preview a query whose pending batch reads `east`, while metadata names only `new`, renamed from it."""
     subscription = Subscription({"new": NEW}, ("s",))
     answers = {"new": ClusterObservation({"t": TopicObservation({0: 20})}, answering)}
-    found = Discovered(subscription, Revision("hash"), 1)
-    observed = LiveObservation(subscription, answers, found, {}, new_revision=True)
+    discovered = Discovered(subscription, Revision("hash"), 1)
+    observed = LiveObservation(subscription, answers, discovered, {}, new_revision=True)
     monkeypatch.setattr(preview_module, "_observe", lambda *_: (observed, {}))
     clusters = {"east": ClusterProgress({"t": TopicProgress("s", {0: 9})}, "E")}
     end = OffsetDocument("q", 2, fingerprint(START), clusters=clusters, parked=parked)

@@ -53,5 +53,5 @@ def test_the_servers_as_an_id_stay_readable() -> None:
 def test_no_other_code_writes_these_commands() -> None:
     written = re.compile(r"(accept|abandon) app\.yaml")
     modules = [file for folder in ("spark_app", "operator") for file in sorted((ROOT / folder).rglob("*.py"))]
-    found = {file.name for file in modules if written.search(file.read_text(encoding="utf-8"))}
-    assert found == {"wording.py"}  # its doctests
+    writers = {file.name for file in modules if written.search(file.read_text(encoding="utf-8"))}
+    assert writers == {"wording.py"}  # its doctests

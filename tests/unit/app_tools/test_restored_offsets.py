@@ -126,7 +126,8 @@ def test_an_offset_behind_the_end_is_refused() -> None:
 
 def test_parked_splits_get_the_lines_for_their_return() -> None:
     # Given offsets of a topic that metadata names again, and of a cluster that it does not name
-    own, lost = ParkedTopic("st", {0: 40}, 5, topic_id="id-1"), ParkedTopic("st", {0: 3, 1: 4}, 5, topic_id=WEST_ID)
+    own = ParkedTopic(TopicProgress("st", {0: 40}, "id-1"), 5)
+    lost = ParkedTopic(TopicProgress("st", {0: 3, 1: 4}, WEST_ID), 5)
     parked = {"east": ParkedCluster({"orders": own}, "K1"), "west": ParkedCluster({"orders": lost}, "K2")}
     saved = SavedOffsets.of(OffsetDocument(query="q", number=7, parked=parked), "the changelog")
     restored = restore(saved, answers(), NAMED)

@@ -23,8 +23,8 @@ SPLIT = Split("east", "orders", 0)
 )
 def test_a_range_has_to_be_there_as_a_whole(earliest: int, latest: int, reason: str | None) -> None:
     seen = TopicObservation({0: latest}, {0: earliest})
-    found = find_unreadable([SplitRange(SPLIT, 0, 16)], lambda split: seen)
-    assert found == ({} if reason is None else {SPLIT: reason})
+    unreadable = find_unreadable([SplitRange(SPLIT, 0, 16)], lambda split: seen)
+    assert unreadable == ({} if reason is None else {SPLIT: reason})
 
 
 def test_records_after_an_open_transactions_start_are_not_gone() -> None:

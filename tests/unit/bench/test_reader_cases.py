@@ -46,7 +46,7 @@ def test_both_readers_read_every_compression() -> None:
     raw = {case.topic.compression: [each.name for each in case.variants] for case in CASES if "raw" in case.name}
 
     assert raw.keys() == {"none", "zstd", "lz4"}
-    assert all({"native", "python"} <= set(found) for name, found in raw.items() if name != "none")
+    assert all({"native", "python"} <= set(readers) for name, readers in raw.items() if name != "none")
 
 
 def test_some_columns_of_ours_meet_as_many_of_theirs() -> None:
@@ -61,11 +61,11 @@ def test_without_the_native_reader_the_other_takes_part_alone(monkeypatch: pytes
 
     chosen, left_out = chosen_cases(NAMES)
 
-    found = names(chosen)
-    assert found["raw_100B_zstd"] == ["jvm_default", "jvm_tuned", "python", "librdkafka"]
-    assert found["evaluator_100B"] == ["python", "python_evaluator"]
+    readers = names(chosen)
+    assert readers["raw_100B_zstd"] == ["jvm_default", "jvm_tuned", "python", "librdkafka"]
+    assert readers["evaluator_100B"] == ["python", "python_evaluator"]
     assert not any("reader" in each.options for case in chosen for each in case.variants)
-    assert "json_100B" not in found and "raw_100B_columns" not in found
+    assert "json_100B" not in readers and "raw_100B_columns" not in readers
     assert any(each.startswith("no native reader") for each in left_out)
     assert any(each.startswith("json_100B") and "value." in each for each in left_out)
     assert [variant.name for _, variant in other_turns(1)] == ["jvm_tuned", "python"]

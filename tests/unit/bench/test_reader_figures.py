@@ -36,26 +36,26 @@ def test_a_ratio_is_the_median_of_pairs_of_one_round() -> None:
     theirs = turns("jvm_tuned", [2.0, 40.0, 3.0], cpu=4.0)
     ours = turns("native", [1.0, 20.0, 1.0], cpu=2.0)  # in the second round the machine was busy
 
-    found = case_figures(CASE, [*theirs, *ours])
+    figures = case_figures(CASE, [*theirs, *ours])
 
-    assert found["wall_vs_tuned"] == 2.0
-    assert found["spread"]["wall_vs_tuned"] == [2.0, 3.0]
-    assert found["cpu_vs_tuned"] == 2.0
-    assert found["reader"] == "native"
+    assert figures["wall_vs_tuned"] == 2.0
+    assert figures["spread"]["wall_vs_tuned"] == [2.0, 3.0]
+    assert figures["cpu_vs_tuned"] == 2.0
+    assert figures["reader"] == "native"
 
 
 def test_each_variant_has_median_and_spread_without_warm_up() -> None:
-    found = case_figures(CASE, turns("native", [1.0, 4.0, 2.0], cpu=0.002))["variants"]["native"]
+    variant = case_figures(CASE, turns("native", [1.0, 4.0, 2.0], cpu=0.002))["variants"]["native"]
 
-    assert found["rows_per_s"] == {"median": 500, "min": 250, "max": 1000}
-    assert found["cpu_us_per_row"] == {"median": 2.0, "min": 2.0, "max": 2.0}
+    assert variant["rows_per_s"] == {"median": 500, "min": 250, "max": 1000}
+    assert variant["cpu_us_per_row"] == {"median": 2.0, "min": 2.0, "max": 2.0}
 
 
 def test_a_ratio_without_its_opponent_is_left_out() -> None:
-    found = case_figures(CASE, [*turns("jvm_tuned", [2.0] * 3), *turns("python", [1.0] * 3)])
+    figures = case_figures(CASE, [*turns("jvm_tuned", [2.0] * 3), *turns("python", [1.0] * 3)])
 
-    assert {"wall_vs_tuned", "cpu_vs_tuned"} <= set(found)
-    assert {"wall_vs_default", "vs_librdkafka", "evaluator_throughput"}.isdisjoint(found)
+    assert {"wall_vs_tuned", "cpu_vs_tuned"} <= set(figures)
+    assert {"wall_vs_default", "vs_librdkafka", "evaluator_throughput"}.isdisjoint(figures)
 
 
 def test_the_second_reader_has_ratios_of_its_own() -> None:

@@ -19,15 +19,15 @@ ABOUT = {
 
 
 def result() -> dict[str, Any]:
-    found: dict[str, Any] = {"about": ABOUT}
+    figures: dict[str, Any] = {"about": ABOUT}
     for case in chosen_cases([case.name for case in CASES])[0]:
         turns = [
             {"variant": variant.name, "round": number, "wall_s": 2.0 + number / 10, "cpu_s": 3.0}
             for variant in case.variants
             for number in range(case.rounds)
         ]
-        found[case.name] = case_figures(case.as_json(), turns)
-    found |= {
+        figures[case.name] = case_figures(case.as_json(), turns)
+    figures |= {
         "latency": {"jvm_tuned": {"p50_ms": 340.0, "p99_ms": 500.0}, "python": {"p50_ms": 321.0, "p99_ms": 400.0}},
         "latency_p50_ratio": 1.06,
         "idle": {"jvm_tuned": {"median": 0.05}, "python": {"median": 0.1}},
@@ -35,7 +35,7 @@ def result() -> dict[str, Any]:
         "memory": [{"records": 600_000, "bytes_each": 1024, "peak_mb": 210.0}],
         "worker_peak_mb": 210,
     }
-    return found
+    return figures
 
 
 def test_the_page_needs_no_other_file() -> None:

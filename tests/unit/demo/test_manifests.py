@@ -79,9 +79,9 @@ def test_the_application_mounts_the_rendered_document(git: Git) -> None:
 
 
 def test_the_job_has_the_interval_and_trigger_of_the_promise(git: Git) -> None:
-    found = content(git, "app.yaml")
-    assert parse_duration_ms(found["options"]["metadataDiscoveryInterval"], where="it") == DISCOVERY_S * 1000
-    (parquet,) = [each for each in found["sinks"] if each["name"] == "parquet"]
+    config = content(git, "app.yaml")
+    assert parse_duration_ms(config["options"]["metadataDiscoveryInterval"], where="it") == DISCOVERY_S * 1000
+    (parquet,) = [each for each in config["sinks"] if each["name"] == "parquet"]
     assert parse_duration_ms(parquet["trigger"]["interval"], where="it") == TRIGGER_S * 1000
 
 

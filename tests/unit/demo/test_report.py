@@ -162,7 +162,7 @@ def document(*active: str, parked: tuple[str, ...] = ()) -> OffsetDocument:
         query="q",
         number=1,
         clusters={name: ClusterProgress({TOPIC: TopicProgress("orders", {0: 5})}) for name in active},
-        parked={name: ParkedCluster({TOPIC: ParkedTopic("orders", {0: 7}, until_ms=1)}) for name in parked},
+        parked={name: ParkedCluster({TOPIC: ParkedTopic(TopicProgress("orders", {0: 7}), 1)}) for name in parked},
     )
 
 
@@ -178,17 +178,17 @@ def test_a_return_without_parked_offsets_is_found_too() -> None:
 
 
 def test_the_json_has_what_its_readers_expect() -> None:
-    found = json.loads(json.dumps(as_json(report())))
+    parsed = json.loads(json.dumps(as_json(report())))
 
-    assert {key: found[key] for key in ("produced", "delivered", "lost", "duplicated", "kills")} == {
+    assert {key: parsed[key] for key in ("produced", "delivered", "lost", "duplicated", "kills")} == {
         "produced": 3,
         "delivered": 0,
         "lost": 3,
         "duplicated": 0,
         "kills": 2,
     }
-    assert (found["strategy"], found["restarts_for_changes"], found["restarts_confirmed"]) == ("live", 0, 0)
-    assert found["drains"][0] == {
+    assert (parsed["strategy"], parsed["restarts_for_changes"], parsed["restarts_confirmed"]) == ("live", 0, 0)
+    assert parsed["drains"][0] == {
         "cluster": "A",
         "removed_at_seconds": 30.0,
         "unread_at_removal": 900,
@@ -198,23 +198,23 @@ def test_the_json_has_what_its_readers_expect() -> None:
         "seconds_to_safe": 19.0,
         "waited_for": ["waiting for <orders>"],
     }
-    assert found["median_seconds_to_first_record"] == 2.0
-    assert found["ending"] == {
+    assert parsed["median_seconds_to_first_record"] == 2.0
+    assert parsed["ending"] == {
         "by_itself_after": "end of day",
         "application": "COMPLETED",
         "exit_code_0": True,
         "seconds_to_completed": 4.25,
         "stop_records": {"parquet": {"A": {"0": 3}}},
     }
-    assert [change["seconds_to_first_record"] for change in found["changes"]] == [1.0, None, 2.0, None, 30.0, None]
-    assert found["changes"][0]["at"] == "1970-01-12T13:46:40.000+00:00"
+    assert [change["seconds_to_first_record"] for change in parsed["changes"]] == [1.0, None, 2.0, None, 30.0, None]
+    assert parsed["changes"][0]["at"] == "1970-01-12T13:46:40.000+00:00"
 
 
 def test_a_job_that_ends_elsewhere_or_not_in_order_is_wrong() -> None:
     ends = {"A": {0: 3}, "C": {0: 9}}
     assert wrong_ending({"parquet": ends, "aggregate": ends}, ends, in_order=True) == []
-    found = wrong_ending({"parquet": {**ends, "C": {0: 10}}, "aggregate": None}, ends, in_order=False)
-    assert [text.partition(" at ")[0] for text in found] == [
+    problems = wrong_ending({"parquet": {**ends, "C": {0: 10}}, "aggregate": None}, ends, in_order=False)
+    assert [text.partition(" at ")[0] for text in problems] == [
         "the driver did not end with exit code 0",
         "the query parquet has ended",
         "the query aggregate ended before its splits had",

@@ -35,8 +35,8 @@ def test_a_call_may_take_as_long_as_a_range_within_librdkafka(
     monkeypatch.setattr(clusters, "ClusterAdmin", made)
     given = {"streamIds": "s", "metadataPath": "streams.yaml", "readTimeout": read_timeout}
     probes = ClusterProbes(parse_options(given, mode="streaming"))
-    found, _ = probes.for_subscription(SUBSCRIPTION)
-    deadline = found["east"].ask(lambda admin: admin.deadline_s).result(30)  # type: ignore[attr-defined]
+    clients, _ = probes.for_subscription(SUBSCRIPTION)
+    deadline = clients["east"].ask(lambda admin: admin.deadline_s).result(30)  # type: ignore[attr-defined]
     probes.close()
     assert deadline == deadline_s
 
@@ -117,8 +117,8 @@ def test_the_options_own_document_names_its_servers(monkeypatch: pytest.MonkeyPa
     options = parse_options(given | {"kafka.sasl.password": "${env:PW}"}, mode="streaming")
 
     def password(servers: str, more: str = "") -> str:
-        found = Subscription({"c": SubscribedCluster({"t": "s"}, {"bootstrap.servers": servers})}, ("s",))
-        asked = client_of(replace(options, allowed_servers=more or None), found, "c")
+        subscription = Subscription({"c": SubscribedCluster({"t": "s"}, {"bootstrap.servers": servers})}, ("s",))
+        asked = client_of(replace(options, allowed_servers=more or None), subscription, "c")
         return asked.resolved_properties()["sasl.password"]
 
     assert password("E:9092") == "hunter2"

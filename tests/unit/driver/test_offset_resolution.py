@@ -123,8 +123,8 @@ def test_a_log_that_ends_earlier_for_everyone_was_cut_off(probe: Ends) -> None:
 
 def test_a_start_that_is_newer_than_the_observation_is_no_loss() -> None:
     # A commit, or the first record since a time: the cluster was asked for it after its ends
-    found = past_the_end({}, Ends(5, read_committed=False), logged=OffsetDocument())
-    assert found.next_of(SPLIT) == 5
+    document = past_the_end({}, Ends(5, read_committed=False), logged=OffsetDocument())
+    assert document.next_of(SPLIT) == 5
 
 
 def test_a_start_behind_the_end_is_a_loss() -> None:
@@ -134,12 +134,12 @@ def test_a_start_behind_the_end_is_a_loss() -> None:
 
 @pytest.mark.parametrize("kept", [{1: 9}, {0: 2}], ids=["a partition that was added", "past its retention"])
 def test_a_newer_start_in_a_parked_topic_is_no_loss(kept: dict[int, int]) -> None:
-    parked = {"east": ParkedCluster({"t": ParkedTopic("orders", kept, until_ms=1)}, "Mk")}
-    found = past_the_end({}, Ends(5, read_committed=False), logged=OffsetDocument("q", 2, "p", parked=parked))
-    assert found.next_of(SPLIT) == 5
+    parked = {"east": ParkedCluster({"t": ParkedTopic(TopicProgress("orders", kept), 1)}, "Mk")}
+    document = past_the_end({}, Ends(5, read_committed=False), logged=OffsetDocument("q", 2, "p", parked=parked))
+    assert document.next_of(SPLIT) == 5
 
 
 def test_a_split_that_resumes_where_it_was_parked_is_not_new() -> None:
-    parked = {"east": ParkedCluster({"t": ParkedTopic("orders", {0: 5}, until_ms=1)}, "Mk")}
+    parked = {"east": ParkedCluster({"t": ParkedTopic(TopicProgress("orders", {0: 5}), 1)}, "Mk")}
     with pytest.raises(DataLossError, match="the log ends at 3, before the next offset 5"):
         past_the_end({}, Ends(5, read_committed=False), logged=OffsetDocument("q", 2, "p", parked=parked))

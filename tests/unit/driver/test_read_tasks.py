@@ -98,5 +98,5 @@ def test_with_an_evaluator_every_task_knows_where_to_report() -> None:
 
 
 def test_a_task_knows_that_its_split_has_a_stop_record() -> None:
-    found = tasks(DOCUMENT, ended={3: 1})
-    assert {task.part.split.partition for task in found if task.has_stop_record} == {3}
+    planned = tasks(DOCUMENT, ended={3: 1})
+    assert {task.part.split.partition for task in planned if task.has_stop_record} == {3}

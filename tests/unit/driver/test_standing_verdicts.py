@@ -61,7 +61,7 @@ def test_a_plan_looks_for_newer_metadata_once(
     monkeypatch.setattr(enumerator.observer, "observe", lambda *_, **__: None)
     monkeypatch.setattr(enumerator.observer._discovery, "refresh", lambda: asked.append("refresh"))
     monkeypatch.setattr(enumerator.observer._discovery, "reconsider", lambda: asked.append("reconsider"))
-    monkeypatch.setattr(enumerator, "_plan_despite_failures", plan)
+    monkeypatch.setattr(enumerator, "_plan_observed", plan)
     if frozen:
         enumerator.observer.freeze()
     try:

@@ -91,7 +91,7 @@ def test_a_rename_to_an_id_of_another_cluster_needs_its_answer(
     world: World, enumerator: Enumerator, answered: str | None
 ) -> None:
     # Given a rename to an id under which another cluster is parked
-    parked = {"occident": ParkedCluster({"t": ParkedTopic("s", {0: 1}, 1 << 60)}, "Zz")}
+    parked = {"occident": ParkedCluster({"t": ParkedTopic(TopicProgress("s", {0: 1}), 1 << 60)}, "Zz")}
     world.now = found(answered, occident="west")
     pending = replace(END, parked=parked)
 

@@ -13,10 +13,10 @@ from tests.e2e.application import Application
 @pytest.fixture
 def application(tmp_path: Path) -> Application:
     """Return an application with rows at 10, 11, 20 and 25 s, and a batch without rows at 15 s."""
-    found = Application("orders", "Reload", tmp_path)
+    app = Application("orders", "Reload", tmp_path)
     batches = [(10.0, "A"), (11.0, "AC"), (15.0, ""), (20.0, "A"), (25.0, "AC")]
-    found.batches = [(at, Counter(clusters)) for at, clusters in batches]
-    return found
+    app.batches = [(at, Counter(clusters)) for at, clusters in batches]
+    return app
 
 
 @pytest.mark.parametrize(("since", "first"), [(0.0, 11.0), (11.0, 11.0), (11.1, 25.0), (25.1, None)])

@@ -36,11 +36,11 @@ class FakeApi(Api):
 
 
 def test_a_document_by_hand_is_valid() -> None:
-    found = parse_document(document(SERVERS, ["B", "C"]), source="by hand").streams["orders"].clusters
+    clusters = parse_document(document(SERVERS, ["B", "C"]), source="by hand").streams["orders"].clusters
 
-    assert list(found) == ["B", "C"]
-    assert found["B"].secret_folder == "b-login"
-    assert [each.bootstrap_servers for each in found.values()] == [SERVERS["B"], SERVERS["C"]]
+    assert list(clusters) == ["B", "C"]
+    assert clusters["B"].secret_folder == "b-login"
+    assert [each.bootstrap_servers for each in clusters.values()] == [SERVERS["B"], SERVERS["C"]]
 
 
 def test_an_application_by_hand_has_mounts_and_no_subscription(tmp_path: Path) -> None:
@@ -54,16 +54,16 @@ def test_an_application_by_hand_has_mounts_and_no_subscription(tmp_path: Path) -
 def test_an_application_that_checks_its_topic_ends_for_good(tmp_path: Path) -> None:
     application = Application(checked.NAME, "Restart", tmp_path)
     application.streams = [checked.STREAM]
-    found = {
+    by_kind = {
         each["kind"]: each for each in yaml.safe_load_all(checked.checking(application.manifest("image", SERVERS)))
     }
 
-    assert found["SparkApplication"]["spec"]["restartPolicy"] == {"type": "Never"}
-    options = yaml.safe_load(found["ConfigMap"]["data"]["app.yaml"])["options"]
+    assert by_kind["SparkApplication"]["spec"]["restartPolicy"] == {"type": "Never"}
+    options = yaml.safe_load(by_kind["ConfigMap"]["data"]["app.yaml"])["options"]
     assert parse_options(
         {**options, "streamPattern": ".*", "metadataPath": "/m"}, mode="streaming"
     ).topic_integrity_check
-    assert SubscriptionSpec.model_validate(found["KafkaStreamSubscription"]["spec"]).streams.ids == (checked.STREAM,)
+    assert SubscriptionSpec.model_validate(by_kind["KafkaStreamSubscription"]["spec"]).streams.ids == (checked.STREAM,)
 
 
 def test_the_checked_stream_may_pin_its_topic() -> None:

@@ -24,9 +24,9 @@ def change(way: str, first: float | None, pause: float | None = None, *, disturb
 
 
 def story(*changes: Change) -> Story:
-    found = Story("one", "One", began=1.0, ended=2.0, changes=list(changes))
-    found.results.append(Result("orders-Restart", "Restart", 1, 1, 0, 0, 0, 1.0))
-    return found
+    example = Story("one", "One", began=1.0, ended=2.0, changes=list(changes))
+    example.results.append(Result("orders-Restart", "Restart", 1, 1, 0, 0, 0, 1.0))
+    return example
 
 
 def found(*changes: Change) -> dict[str, Any]:

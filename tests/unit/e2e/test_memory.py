@@ -41,10 +41,10 @@ def series(growth: float, role: str = "driver", changes: int = 100) -> list[dict
 
 @pytest.mark.parametrize("role", ["driver", "planners"])
 def test_a_leak_is_found(role: str) -> None:
-    found = summary(series(0.3, role))
+    figures = summary(series(0.3, role))
 
-    assert found[role]["growth_mib"] == pytest.approx(22.5)
-    assert [role in each for each in problems(found)] == [True]
+    assert figures[role]["growth_mib"] == pytest.approx(22.5)
+    assert [role in each for each in problems(figures)] == [True]
 
 
 def test_a_peak_is_no_leak() -> None:

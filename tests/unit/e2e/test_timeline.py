@@ -62,9 +62,9 @@ def drained(cluster: str = "C", lag: int | None = 0, quiet: float = 4.0) -> Repo
 
 
 def test_a_report_shows_whether_a_cluster_is_drained() -> None:
-    found = [drained(), drained("B"), drained(lag=None), drained(lag=1), drained(quiet=2.0)]
+    reports = [drained(), drained("B"), drained(lag=None), drained(lag=1), drained(quiet=2.0)]
 
-    assert [each.drained("C", quiet_s=3.0) for each in found] == [True, False, False, False, False]
+    assert [each.drained("C", quiet_s=3.0) for each in reports] == [True, False, False, False, False]
 
 
 def observed(strategy: str, folder: Path) -> tuple[Application, Timeline]:

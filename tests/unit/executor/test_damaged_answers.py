@@ -91,10 +91,10 @@ def test_no_damaged_record_becomes_a_row(broker: str, reader: str) -> None:
     [whole] = set(outcomes(broker, reader, seconds=0, reads=1))
     seed = random.randrange(1 << 32)
     with DamagingProxy(broker, seed, only_checked=True) as proxy, reading_with(reader):
-        found = Counter(outcomes(proxy.address, reader))
-    print(f"seed {seed}: {proxy.damaged} answers were damaged: {dict(found)}")
+        counts = Counter(outcomes(proxy.address, reader))
+    print(f"seed {seed}: {proxy.damaged} answers were damaged: {dict(counts)}")
     assert whole.startswith("rows ")
-    assert found.keys() - {"ReadTimeoutError"} == {whole, "ClusterError"}, f"seed {seed}: {found}"
+    assert counts.keys() - {"ReadTimeoutError"} == {whole, "ClusterError"}, f"seed {seed}: {counts}"
 
 
 @pytest.mark.parametrize("crcs", ["true", "false"])
@@ -102,6 +102,6 @@ def test_no_damaged_record_becomes_a_row(broker: str, reader: str) -> None:
 def test_no_damage_crashes_or_hangs_a_process(broker: str, reader: str, crcs: str) -> None:
     seed = random.randrange(1 << 32)
     with DamagingProxy(broker, seed, only_checked=False) as proxy, reading_with(reader):
-        found = Counter(outcomes(proxy.address, reader, **{"check.crcs": crcs}))
-    print(f"seed {seed}: {proxy.damaged} answers were damaged: {dict(found)}")
-    assert proxy.damaged and found.total() >= LEAST_READS, f"seed {seed}: {found}"
+        counts = Counter(outcomes(proxy.address, reader, **{"check.crcs": crcs}))
+    print(f"seed {seed}: {proxy.damaged} answers were damaged: {dict(counts)}")
+    assert proxy.damaged and counts.total() >= LEAST_READS, f"seed {seed}: {counts}"

@@ -94,11 +94,11 @@ def read(topic: Topic, *lists: Sequence[bytes | None], end: str | None = None) -
     offsets, fetched = iter(range(40, 99)), []
     for values in lists:
         fetched.append(rows(*(Message(next(offsets), value) for value in values)))
-    found = []
+    row_offsets = []
     for batch in StopSearch(TASK, evaluator).batches(fetched):
-        found += batch.column("offset").to_pylist()
+        row_offsets += batch.column("offset").to_pylist()
         topic.written_before.append([offset_in(record) for record in topic.records])
-    return found
+    return row_offsets
 
 
 def test_refused_records_are_written_and_the_others_read(topic: Topic) -> None:
@@ -155,10 +155,10 @@ def test_a_known_stop_record_still_leaves_the_deserialiser() -> None:
 
 def test_a_dead_letter_names_its_record_and_cause() -> None:
     message = Message(42, b"x", headers=[("trace", b"7"), ("cause", None)], stamp=(1, 1700))
-    found = dead_letter(rows(message).record(0), "ValueError: no JSON", TASK)
-    assert found.key == b'["east","orders",3,42,"id1"]'
-    assert found.value == b"x"
-    assert found.headers == [
+    letter = dead_letter(rows(message).record(0), "ValueError: no JSON", TASK)
+    assert letter.key == b'["east","orders",3,42,"id1"]'
+    assert letter.value == b"x"
+    assert letter.headers == [
         ("cluster", b"east"),
         ("topic", b"orders"),
         ("partition", b"3"),

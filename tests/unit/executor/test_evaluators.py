@@ -75,10 +75,10 @@ def first(
     """Return the index at which an evaluator ends a split with these values, from offset 40 on."""
     given = {"recordEvaluator": "mine"} | ({"recordDeserializer": deserializer} if deserializer else {})
     parsed = parse_options(OPTIONS | given | dict(options or {}), mode="streaming")
-    found = pickle.loads(pickle.dumps(Evaluation.of(parsed, pickled({"mine": evaluator}))))
+    evaluation = pickle.loads(pickle.dumps(Evaluation.of(parsed, pickled({"mine": evaluator}))))
     messages: Any = [Message(40 + at, value, **more) for at, value in enumerate(values)]
     rows = MessageRows(messages, SPLIT, "shop")
-    index: int | None = found.load().first_end(rows, rows.batch(SCHEMA), SPLIT)
+    index: int | None = evaluation.load().first_end(rows, rows.batch(SCHEMA), SPLIT)
     return index
 
 
@@ -256,8 +256,8 @@ def named(name: str, **options: str) -> Evaluation | None:
 
 
 def test_a_module_is_imported_at_the_start() -> None:
-    found = named(f"{HERE}:Mask")
-    assert found is not None and found.load() is found.load()
+    evaluation = named(f"{HERE}:Mask")
+    assert evaluation is not None and evaluation.load() is evaluation.load()
 
 
 @pytest.mark.parametrize(
@@ -291,8 +291,8 @@ class Nothing(RecordEvaluator):
 
 
 def test_a_class_without_an_argument_is_made_without_options() -> None:
-    found = named(f"{HERE}:NoOptions")
-    assert found is not None and found.load().is_end is not None
+    evaluation = named(f"{HERE}:NoOptions")
+    assert evaluation is not None and evaluation.load().is_end is not None
 
 
 class NoOptions:
@@ -334,11 +334,11 @@ def test_a_misspelt_registered_name_names_the_nearest() -> None:
 
 
 def test_a_class_gets_its_own_options() -> None:
-    found = named(f"{HERE}:ArrowMask", **{"recordEvaluator.word": "stop"})
+    evaluation = named(f"{HERE}:ArrowMask", **{"recordEvaluator.word": "stop"})
     messages: Any = [Message(0, b"end"), Message(1, b"stop")]
-    assert found is not None
+    assert evaluation is not None
     rows = MessageRows(messages, SPLIT, "shop")
-    assert found.load().first_end(rows, rows.batch(SCHEMA), SPLIT) == 1
+    assert evaluation.load().first_end(rows, rows.batch(SCHEMA), SPLIT) == 1
 
 
 @pytest.mark.parametrize(("name", "evaluator"), [("a name", is_end), ("x", 5), ("x", Nothing), ("m:f", is_end)])
@@ -359,13 +359,13 @@ def test_a_module_beside_the_application_travels_with_its_code(tmp_path: Any, mo
     options = parse_options(OPTIONS | {"recordEvaluator": "shop_rules:is_end"}, mode="streaming")
     assert pickled_from_folder(options, "/elsewhere") == {}
     shipped = pickled_from_folder(options, str(tmp_path))
-    found = Evaluation.of(options, shipped)
+    evaluation = Evaluation.of(options, shipped)
 
     # An executor does not have the folder
     monkeypatch.undo()
     monkeypatch.delitem(sys.modules, "shop_rules")
     messages: Any = [Message(40, b""), Message(41, b"")]
     rows = MessageRows(messages, SPLIT, "shop")
-    assert found is not None
-    loaded = pickle.loads(pickle.dumps(found)).load()
+    assert evaluation is not None
+    loaded = pickle.loads(pickle.dumps(evaluation)).load()
     assert loaded.first_end(rows, rows.batch(SCHEMA), SPLIT) == 1

@@ -45,13 +45,13 @@ def answers(made: JsonDecoder, records: list[bytes]) -> list[tuple[str, bool]]:
 
 def shown(made: JsonDecoder, records: list[bytes]) -> list[Any]:
     """Return the answers of records whose text Arrow can show."""
-    found = []
+    values = []
     for record in records:
         try:
-            found.append(answers(made, [record])[0])
+            values.append(answers(made, [record])[0])
         except (ValueError, OverflowError):  # a year out of Python's range
-            found.append(None)
-    return found
+            values.append(None)
+    return values
 
 
 def test_the_fast_way_gives_the_exact_answers() -> None:

@@ -99,11 +99,11 @@ def test_a_new_assignment_drops_what_is_behind_a_notice() -> None:
 
 
 @pytest.mark.parametrize(("last_epoch", "end", "found"), [(3, 20, 6), (4, 20, None), (-1, 20, None), (3, 6, None)])
-def test_a_record_of_a_later_leader_is_not_taken(last_epoch: int, end: int, found: int | None) -> None:
+def test_a_record_of_a_later_leader_is_not_taken(last_epoch: int, end: int, noticed: int | None) -> None:
     made = connection(Message(5, 3), Message(6, 4))
     notice = made.fetch(wanted(4, end, last_epoch), 0).notice
-    assert (notice.offset if notice else None) == found
-    assert offsets(made) == ([5] if found or end == 6 else [5, 6])
+    assert (notice.offset if notice else None) == noticed
+    assert offsets(made) == ([5] if noticed or end == 6 else [5, 6])
 
 
 def test_nothing_of_an_unfinished_range_reaches_the_next_one() -> None:

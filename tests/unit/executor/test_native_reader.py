@@ -90,19 +90,19 @@ def read(
     connection: Connection, topic: str, start: int, end: int, *, rows: int = 10_000, size: int = 1 << 23
 ) -> list[Rows]:
     """Return the records of a range, in batches of at most so many rows, and bytes if they are more than one."""
-    split, position, found = Split("east", topic, 0), start, []
+    split, position, batches = Split("east", topic, 0), start, []
     connection.assign(split, start, -1)
     deadline = time.monotonic() + 30
     while position < end:
         fetched = connection.fetch(Wanted(position, end, -1, rows, size, 100.0, headers=True), 0.1)
         position = fetched.position
         if fetched.rows:
-            found.append(connection.take(split, "shop"))
+            batches.append(connection.take(split, "shop"))
         if fetched.notice is not None and fetched.notice.error is not None:
             assert fetched.notice.error.code() == KafkaError._PARTITION_EOF
         assert time.monotonic() < deadline
     connection.unassign()
-    return found
+    return batches
 
 
 def any_record(chance: random.Random) -> dict[str, Any]:
@@ -140,17 +140,17 @@ def test_both_readers_give_the_same_rows(broker: tuple[Producer, str]) -> None:
         produce(producer, topic, [any_record(chance) for _ in range(count)])
         start = chance.randrange(count)
         limits = {"rows": chance.choice((1, 7, 64, 10_000)), "size": chance.choice((1, 5000, 1 << 23))}
-        found = {reader: read(made, topic, start, count, **limits) for reader, made in readers.items()}
+        batches = {reader: read(made, topic, start, count, **limits) for reader, made in readers.items()}
         every = (*COLUMNS, SIZE)
         for columns in (every, chance.sample(every, chance.randrange(1, len(every)))):
-            ours, theirs = (rows_of(found[reader], columns) for reader in readers)
+            ours, theirs = (rows_of(batches[reader], columns) for reader in readers)
             assert ours == theirs and len(ours) == count - start, f"seed {seed}, round {rounds}"
-        whole = rows_of(found["native"], every)
+        whole = rows_of(batches["native"], every)
         assert ours == [{name: row[name] for name in columns} for row in whole]
         assert [row[SIZE] for row in whole] == [len(row["key"] or b"") + len(row["value"] or b"") for row in whole]
-        assert records_of(found["native"]) == records_of(found["python"]), f"seed {seed}, round {rounds}"
+        assert records_of(batches["native"]) == records_of(batches["python"]), f"seed {seed}, round {rounds}"
         assert [row["offset"] for row in whole] == [*range(start, count)]
-        for rows in found["native"]:
+        for rows in batches["native"]:
             assert len(rows) <= limits["rows"]
             assert [rows.has_value(at) for at in range(len(rows))] == [
                 rows.record(at).value is not None for at in range(len(rows))
@@ -171,13 +171,13 @@ def test_both_readers_count_the_same_bytes(broker: tuple[Producer, str], headers
     ]
     produce(producer, topic, records)
     for reader in ("native", "python"):
-        made, position, found = opened(address, reader=reader), 0, Fetched(None, 0, 0, 0, None)
+        made, position, fetched = opened(address, reader=reader), 0, Fetched(None, 0, 0, 0, None)
         made.assign(Split("east", topic, 0), 0, -1)
         deadline = time.monotonic() + 30
         while position < 2 and time.monotonic() < deadline:
-            found = made.fetch(Wanted(position, 2, -1, 10, 1 << 20, 100.0, headers), 0.1)
-            position = found.position
-        assert (found.rows, found.size) == (2, size), reader
+            fetched = made.fetch(Wanted(position, 2, -1, 10, 1 << 20, 100.0, headers), 0.1)
+            position = fetched.position
+        assert (fetched.rows, fetched.size) == (2, size), reader
         made.close_in_background()
 
 
@@ -318,11 +318,11 @@ def test_without_an_extension_auto_reads_in_python(
 
 
 def test_with_an_extension_the_option_decides(caplog: pytest.LogCaptureFixture) -> None:
-    found = require()
+    extension = require()
     native_connection._log_once.cache_clear()
     caplog.set_level("INFO")
     assert extension_for("python") is None
-    assert extension_for("auto") is extension_for("native") is found
+    assert extension_for("auto") is extension_for("native") is extension
     assert caplog.messages == [
         "this process reads in Python, as the option 'reader' says",
         "this process reads natively",

@@ -194,7 +194,7 @@ class Cluster:
 
 
 @pytest.fixture
-def found() -> Cluster:
+def world() -> Cluster:
     """Return a cluster with a running application and its subscription."""
     made = Cluster()
     spec = {"applicationRef": {"name": "app"}, "streams": {"pattern": ".*"}}
@@ -204,62 +204,62 @@ def found() -> Cluster:
     return made
 
 
-def test_a_stream_of_another_namespace_is_not_read(found: Cluster) -> None:
-    found.put(STREAMS, "orders", spec={"clusters": [cluster("east")]})
-    found.put(STREAMS, "payments", namespace="theirs", spec={"clusters": [cluster("west")]})
-    assert list(catalog_of(found.cache, "ours").streams) == ["orders"]
-    assert list(found.observe_subscription().view.catalog.streams) == ["orders"]
+def test_a_stream_of_another_namespace_is_not_read(world: Cluster) -> None:
+    world.put(STREAMS, "orders", spec={"clusters": [cluster("east")]})
+    world.put(STREAMS, "payments", namespace="theirs", spec={"clusters": [cluster("west")]})
+    assert list(catalog_of(world.cache, "ours").streams) == ["orders"]
+    assert list(world.observe_subscription().view.catalog.streams) == ["orders"]
 
 
-def test_an_application_of_another_namespace_is_not_touched(found: Cluster) -> None:
-    found.put(SUBSCRIPTIONS, "other", spec={"applicationRef": {"name": "theirs"}, "streams": {"pattern": ".*"}})
-    found.put(KUBEFLOW_APPLICATIONS, "theirs", namespace="theirs", spec={})
-    assert found.observe_subscription("other").application is None
+def test_an_application_of_another_namespace_is_not_touched(world: Cluster) -> None:
+    world.put(SUBSCRIPTIONS, "other", spec={"applicationRef": {"name": "theirs"}, "streams": {"pattern": ".*"}})
+    world.put(KUBEFLOW_APPLICATIONS, "theirs", namespace="theirs", spec={})
+    assert world.observe_subscription("other").application is None
 
 
-def test_a_pod_that_looks_like_the_driver_is_ignored(found: Cluster) -> None:
-    found.driver("app-driver")
-    found.driver("intruder", '{"beat": 1}')
-    driver = found.observe_subscription().view.driver
+def test_a_pod_that_looks_like_the_driver_is_ignored(world: Cluster) -> None:
+    world.driver("app-driver")
+    world.driver("intruder", '{"beat": 1}')
+    driver = world.observe_subscription().view.driver
     assert driver is not None
     assert (driver.name, driver.report) == ("app-driver", None)
 
 
-def test_a_pod_not_named_by_the_status_is_no_driver(found: Cluster) -> None:
-    found.driver("intruder", '{"beat": 1}')
-    driver = found.observe_subscription().view.driver
+def test_a_pod_not_named_by_the_status_is_no_driver(world: Cluster) -> None:
+    world.driver("intruder", '{"beat": 1}')
+    driver = world.observe_subscription().view.driver
     assert driver is not None
     assert not driver.owned
 
 
-def test_a_report_found_at_the_start_is_no_sign_of_life(found: Cluster) -> None:
+def test_a_report_found_at_the_start_is_no_sign_of_life(world: Cluster) -> None:
     report = json.dumps({"pod": "uid-9", "beat": 7})
-    pod = found.driver("app-driver", report)
-    driver = found.observe_subscription().view.driver
+    pod = world.driver("app-driver", report)
+    driver = world.observe_subscription().view.driver
     assert driver is not None
     assert driver.report is not None
     assert not driver.seen_alive
-    found.now += 10
+    world.now += 10
     annotations = {REPORT_ANNOTATION: report.replace("7", "8")}
-    found.put(PODS, "app-driver", metadata={**pod["metadata"], "resourceVersion": "99", "annotations": annotations},
+    world.put(PODS, "app-driver", metadata={**pod["metadata"], "resourceVersion": "99", "annotations": annotations},
               status={"phase": "Running"})  # fmt: skip
-    driver = found.observe_subscription().view.driver
+    driver = world.observe_subscription().view.driver
     assert driver is not None
     assert driver.seen_alive
 
 
-def test_a_malformed_status_counts_as_lost(found: Cluster) -> None:
+def test_a_malformed_status_counts_as_lost(world: Cluster) -> None:
     spec = {"applicationRef": {"name": "app"}, "streams": {"pattern": ".*"}}
     metadata = {"uid": "uid-1"}
-    found.put(SUBSCRIPTIONS, "app", spec=spec, status={"draining": "nothing", "more": 1}, metadata=metadata)
-    assert found.observe_subscription().view.status == SubscriptionStatus()
+    world.put(SUBSCRIPTIONS, "app", spec=spec, status={"draining": "nothing", "more": 1}, metadata=metadata)
+    assert world.observe_subscription().view.status == SubscriptionStatus()
 
 
 @pytest.mark.parametrize("made", ["app", "second", ""], ids=["the older is", "the younger is", "none is"])
-def test_the_younger_of_two_subscriptions_gives_way(found: Cluster, made: str) -> None:
+def test_the_younger_of_two_subscriptions_gives_way(world: Cluster, made: str) -> None:
     spec = {"applicationRef": {"name": "app"}, "streams": {"ids": ["other"]}}
     labels = {made: {"labels": {MADE_LABEL: "app"}}}
-    found.put(SUBSCRIPTIONS, "app", spec=spec, metadata=labels.get("app", {}))
-    found.put(SUBSCRIPTIONS, "second", spec=spec, metadata=labels.get("second", {}))
-    assert found.observe_subscription("second").view.rival == "app"
-    assert found.observe_subscription("app").view.rival == ""
+    world.put(SUBSCRIPTIONS, "app", spec=spec, metadata=labels.get("app", {}))
+    world.put(SUBSCRIPTIONS, "second", spec=spec, metadata=labels.get("second", {}))
+    assert world.observe_subscription("second").view.rival == "app"
+    assert world.observe_subscription("app").view.rival == ""

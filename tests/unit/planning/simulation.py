@@ -189,7 +189,7 @@ class SimulatedSearch(StopSearch):
         is_end: Any = self._evaluator.is_end
         for [record] in fetched:
             if is_end(record):
-                self.found = record.offset
+                self.stop_offset = record.offset
                 return
             yield [record]
 
@@ -845,9 +845,7 @@ class Simulation:
         return [self.record(*key, offset) for offset in range(part.start, part.end)]
 
     def topic_id(self, document: OffsetDocument, cluster: str, topic: str) -> str:
-        active = document.topic(cluster, topic)
-        parked = document.parked[cluster].topics.get(topic) if cluster in document.parked else None
-        progress = active or parked
+        progress = document.any_topic(cluster, topic)
         return (progress.topic_id if progress else None) or self.physical(cluster).topics[topic].topic_id
 
     # -- the user, and whole runs --------------------------------------------------------------------------------
@@ -983,7 +981,11 @@ class Simulation:
         for split, following in everything(end):
             kept = end.parked_topic(split.cluster, split.topic)
             if kept is not None and self.now_ms < kept.until_ms:
-                bounds = [ends[split.partition] for ends in (kept.stops, kept.ended) if split.partition in ends]
+                bounds = [
+                    ends[split.partition]
+                    for ends in (kept.progress.stops, kept.progress.ended)
+                    if split.partition in ends
+                ]
                 assert bounds and following >= min(bounds), f"{split} is open"
         for named in self.view():
             assert named.physical.reachable, "a cluster without an answer may have more splits"
@@ -1021,13 +1023,13 @@ class Simulation:
             assert note.topic is not None
             physical = self.physical(note.cluster)
             _, kept = before[physical.kafka_id, note.topic]
-            topic_id = kept.topic_id or physical.topics[note.topic].topic_id
+            topic_id = kept.progress.topic_id or physical.topics[note.topic].topic_id
             assert kept.until_ms <= self.now_ms
             assert topic_id not in self.back_in_time, "a topic that metadata named again in time must not expire"
             self.lifetimes[topic_id] += 1
         for (kafka_id, topic), (name, kept) in before.items():
             physical = self.clusters[kafka_id]
-            topic_id = kept.topic_id or physical.topics[topic].topic_id
+            topic_id = kept.progress.topic_id or physical.topics[topic].topic_id
             same = physical.name in wanted and name in (physical.name, wanted[physical.name].renamed_from)
             if same and topic in wanted[physical.name].topics:
                 if kept.until_ms > self.now_ms:
@@ -1158,7 +1160,7 @@ class Simulation:
             end = rewound.get(split, following)
             progress[topic_id, split.partition] = (lifetime, end)
             # Behind a truncation that no plan has found yet, the log has records that are still to be read.
-            saved = document.topic(*split[:2]) or document.parked_topic(*split[:2])
+            saved = document.any_topic(*split[:2])
             assert saved is not None
             kept = self.epoch_end(topic_id, split.partition, saved.epochs[split.partition])
             key = (topic_id, split.partition, lifetime)
@@ -1235,11 +1237,11 @@ def offset_spec(rule: Rule) -> OffsetSpec | None:
 
 def everything(document: OffsetDocument) -> Iterable[tuple[Split, int]]:
     """All splits with their next offset, active and parked."""
-    for clusters in (document.clusters, document.parked):
-        for cluster, content in clusters.items():
-            for topic, progress in content.topics.items():
-                for partition, following in progress.next.items():
-                    yield Split(cluster, topic, partition), following
+    saved = [(c, name, topic) for c, content in document.clusters.items() for name, topic in content.topics.items()]
+    saved += [(c, name, topic.progress) for c, kept in document.parked.items() for name, topic in kept.topics.items()]
+    for cluster, name, topic in saved:
+        for partition, following in topic.next.items():
+            yield Split(cluster, name, partition), following
 
 
 def text(document: OffsetDocument) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from dynamic_kafka.metadata.subscription import SubscribedCluster
@@ -53,18 +55,8 @@ def topics(draw: st.DrawFn) -> TopicProgress:
 
 @st.composite
 def parked_topics(draw: st.DrawFn, until: st.SearchStrategy[int] = OFFSETS) -> ParkedTopic:
-    topic = draw(topics())
-    return ParkedTopic(
-        topic.stream,
-        topic.next,
-        draw(until),
-        topic.topic_id,
-        topic.epochs,
-        topic.stops,
-        draw(st.booleans()),
-        draw(st.booleans()),
-        topic.ended,
-    )
+    topic = replace(draw(topics()), starts={}, start_epochs={})
+    return ParkedTopic(topic, draw(until), awaited=draw(st.booleans()), missing=draw(st.booleans()))
 
 
 def documents() -> st.SearchStrategy[OffsetDocument]:

@@ -82,7 +82,7 @@ def test_a_start_of_the_first_partitions_is_not_one_of_all() -> None:
 
 
 def test_parked_splits_keep_their_deadline_and_identity() -> None:
-    parked = ParkedCluster({"orders": ParkedTopic("s", {0: 7, 1: 9}, 1_795_219_200_000, topic_id="d4")}, "Qx")
+    parked = ParkedCluster({"orders": ParkedTopic(TopicProgress("s", {0: 7, 1: 9}, "d4"), 1_795_219_200_000)}, "Qx")
     wire = encode(OffsetDocument("q", 3, "p", parked={"west": parked}))
     assert wire["parked"] == {
         "west": {

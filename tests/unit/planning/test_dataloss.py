@@ -213,7 +213,7 @@ def test_a_missing_topic_is_parked_under_its_id() -> None:
     after = skip_losses(document, data_losses, 70)
     assert (after.clusters, after.parked["east"].topics) == (
         {},
-        {"t": ParkedTopic("s", {0: 4, 1: 9}, 70, "T", {0: 7}, {1: 9}, missing=True)},
+        {"t": ParkedTopic(TopicProgress("s", {0: 4, 1: 9}, "T", epochs={0: 7}, stops={1: 9}), 70, missing=True)},
     )
 
 

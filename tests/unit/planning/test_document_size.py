@@ -61,7 +61,7 @@ def test_parked_splits_cost_no_more_than_active_ones() -> None:
     named = {"cluster-0": SubscribedCluster({"orders-of-a-region": "orders"}, {})}
     parked = reconcile(document("none"), named, {}, now_ms=1_795_219_200_000, retention_ms=604_800_000).document
 
-    assert sum(len(topic.next) for kept in parked.parked.values() for topic in kept.topics.values()) == 8_000
+    assert sum(len(topic.progress.next) for kept in parked.parked.values() for topic in kept.topics.values()) == 8_000
     assert len(json.dumps(encode(parked))) <= LIMIT
 
 

@@ -35,7 +35,7 @@ def test_available_now_does_not_end_at_offsets_of_an_old_topic() -> None:
 
 
 def test_a_bounded_run_reads_a_topic_recreated_while_parked() -> None:
-    parked = ParkedCluster({"t": ParkedTopic("s", {0: 5}, 1000, "old", stops={0: 9})}, "K")
+    parked = ParkedCluster({"t": ParkedTopic(TopicProgress("s", {0: 5}, "old", stops={0: 9}), 1000)}, "K")
     document = OffsetDocument("q", 3, "p", bounded=True, parked={"east": parked})
     end = after_plan(document, TopicObservation({0: 2}, {0: 0}, topic_id="new"))
     assert end.next_of(Split("east", "t", 0)) == 2, f"finished: {end.finished}"
@@ -52,14 +52,14 @@ def test_a_bounded_run_reads_all_partitions_of_a_recreated_topic() -> None:
 
 
 def test_a_bounded_run_reads_a_topic_back_past_its_retention() -> None:
-    parked = ParkedCluster({"t": ParkedTopic("s", {0: 5}, 4, "T", stops={0: 9})}, "K")
+    parked = ParkedCluster({"t": ParkedTopic(TopicProgress("s", {0: 5}, "T", stops={0: 9}), 4)}, "K")
     document = OffsetDocument("q", 3, "p", bounded=True, parked={"east": parked})
     end = after_plan(document, TopicObservation({0: 9}, {0: 0}, topic_id="T"))
     assert end.next_of(Split("east", "t", 0)) == 9, f"finished: {end.finished}"
 
 
 def test_a_bounded_run_finds_nothing_new_in_a_resumed_topic() -> None:
-    parked = ParkedCluster({"t": ParkedTopic("s", {0: 5}, 1000, "T", stops={0: 9})}, "K")
+    parked = ParkedCluster({"t": ParkedTopic(TopicProgress("s", {0: 5}, "T", stops={0: 9}), 1000)}, "K")
     document = OffsetDocument("q", 3, "p", bounded=True, parked={"east": parked})
     end = after_plan(document, TopicObservation({0: 9, 1: 4}, {0: 0, 1: 0}, topic_id="T"))
     assert list(end.splits()) == [Split("east", "t", 0)]

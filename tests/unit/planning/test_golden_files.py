@@ -58,9 +58,10 @@ WIDE = TopicProgress(
 )
 SOME = TopicProgress("clicks", NEXT, "s1", starts={p: p for p in MANY if p % 8})
 GAPS = TopicProgress("orders", {0: 5, 2: 7}, epochs={2: 1})
+LEFT = TopicProgress("orders", {0: 7, 1: 7}, "p1", epochs={0: 1, 1: 2}, stops={0: 9})
 PARKED = {
-    "orders": ParkedTopic("orders", {0: 7, 1: 7}, 1_795_219_200_000, "p1", {0: 1, 1: 2}, {0: 9}, awaited=True),
-    "old": ParkedTopic("s", {0: 3}, 5),
+    "orders": ParkedTopic(LEFT, 1_795_219_200_000, awaited=True),
+    "old": ParkedTopic(TopicProgress("s", {0: 3}), 5),
 }
 VERSION_2 = OffsetDocument(
     "5f" * 16,
@@ -78,7 +79,7 @@ VERSION_3 = replace(
     state="e1" * 16,
     parked={
         **VERSION_2.parked,
-        "south": ParkedCluster({"gone": ParkedTopic("s", {0: 3}, 5, missing=True)}),
+        "south": ParkedCluster({"gone": ParkedTopic(TopicProgress("s", {0: 3}), 5, missing=True)}),
     },
 )
 ENDED = {
@@ -87,7 +88,9 @@ ENDED = {
     ),
     "north": ClusterProgress({"wide": TopicProgress("clicks", NEXT, "w1", ended=NEXT)}),
 }
-GONE = {"west": ParkedCluster({"orders": replace(PARKED["orders"], stops={}, ended={1: 7})}, "Qx")}
+GONE = {
+    "west": ParkedCluster({"orders": replace(PARKED["orders"], progress=replace(LEFT, stops={}, ended={1: 7}))}, "Qx")
+}
 DOCUMENTS = {
     "initial-2": OffsetDocument(),
     "initial-3": OffsetDocument(),

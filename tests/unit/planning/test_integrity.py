@@ -292,7 +292,7 @@ def test_an_accepted_deletion_parks_the_topic() -> None:
     planned = run_steps(plan_batch(given(MISSING, options=CHECK)), accepting(DELETED))
     parked = planned.plan.document.parked_topic("east", "t")
     assert parked is not None
-    assert (parked.next, parked.missing) == ({0: 4}, True)
+    assert (parked.progress.next, parked.missing) == ({0: 4}, True)
     # When the name is used again, the topic starts as new: nobody was reading it
     returned = plan(given(seen(NEW), planned.plan.document, options=CHECK))
     assert returned.plan.document.next_of(SPLIT) == 12
@@ -337,7 +337,7 @@ def test_a_topic_that_records_have_ended_may_be_deleted() -> None:
 
 
 def parked() -> OffsetDocument:
-    topic = ParkedTopic("s", {0: 4}, 900, OLD)
+    topic = ParkedTopic(TopicProgress("s", {0: 4}, OLD), 900)
     return OffsetDocument("q", 1, "", parked={"east": ParkedCluster({"t": topic}, "Mk")})
 
 

@@ -144,7 +144,10 @@ WANTED = {"new": SubscribedCluster({"t": "s", "u": "s"}, {})}
 
 def parked(**until_ms: int) -> dict[str, ParkedCluster]:
     """Clusters that had read the topic `t` up to their deadline."""
-    return {old: ParkedCluster({"t": ParkedTopic("s", {0: until}, until)}, "Mk") for old, until in until_ms.items()}
+    return {
+        old: ParkedCluster({"t": ParkedTopic(TopicProgress("s", {0: until}), until)}, "Mk")
+        for old, until in until_ms.items()
+    }
 
 
 @pytest.mark.parametrize(("saved", "answered"), [("Mk", "Qx"), ("Mk", None), (None, "Mk"), (None, None)], ids=str)

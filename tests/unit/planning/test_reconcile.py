@@ -37,7 +37,7 @@ def active(**clusters: Mapping[str, TopicProgress]) -> OffsetDocument:
 
 def parked(until_ms: int = NOW + 500, *, awaited: bool = False, **clusters: dict[int, int]) -> OffsetDocument:
     kept = {
-        name: ParkedCluster({"t": ParkedTopic("s", following, until_ms, topic_id="T", awaited=awaited)}, "Mk")
+        name: ParkedCluster({"t": ParkedTopic(TopicProgress("s", following, "T"), until_ms, awaited=awaited)}, "Mk")
         for name, following in clusters.items()
     }
     return OffsetDocument("q", 3, "p", parked=kept)
@@ -97,7 +97,7 @@ def test_an_added_partition_is_not_a_new_topic() -> None:
 @pytest.mark.scenario(31)
 def test_a_removed_cluster_is_parked_where_it_was() -> None:
     reconciled = done(active(east=READING), {})
-    kept = ParkedTopic("s", {0: 5, 1: 6}, NOW + RETENTION, topic_id="T")
+    kept = ParkedTopic(TopicProgress("s", {0: 5, 1: 6}, "T"), NOW + RETENTION)
     assert reconciled.document.clusters == {}
     assert reconciled.document.parked == {"east": ParkedCluster({"t": kept}, "Mk")}
     assert kinds(reconciled) == ["parked"]
@@ -201,7 +201,7 @@ def test_parked_twice_the_progress_that_was_active_wins() -> None:
     both = OffsetDocument(
         "q", 3, "p", clusters=active(east=READING).clusters, parked=parked(east={0: 900, 2: 7}).parked
     )
-    assert done(both, {}).document.parked["east"].topics["t"].next == {0: 5, 1: 6, 2: 7}
+    assert done(both, {}).document.parked["east"].topics["t"].progress.next == {0: 5, 1: 6, 2: 7}
 
 
 # -- renamed -----------------------------------------------------------------------------------------------------------
@@ -267,7 +267,9 @@ def test_a_leftover_rename_takes_no_other_cluster_over(kafka_id: str | None) -> 
 
 def parked_topics(kafka_id: str = "Mk", /, **clusters: dict[str, int]) -> dict[str, ParkedCluster]:
     return {
-        name: ParkedCluster({topic: ParkedTopic("s", {0: at}, NOW + 500) for topic, at in topics.items()}, kafka_id)
+        name: ParkedCluster(
+            {topic: ParkedTopic(TopicProgress("s", {0: at}), NOW + 500) for topic, at in topics.items()}, kafka_id
+        )
         for name, topics in clusters.items()
     }
 

@@ -306,7 +306,7 @@ def test_a_replay_follows_renames_once_for_all_ranges(monkeypatch: pytest.Monkey
 def test_an_id_that_a_plan_would_not_recognise_reads_no_range(taken: str) -> None:
     # Given an id that has the `cluster.id` of `west`, but the offsets of another cluster
     parked = "sunset" if taken == "parked as another cluster" else "occident"
-    kept = {parked: ParkedCluster({"t": ParkedTopic("s", {0: 8}, 1 << 60)}, "Other")}
+    kept = {parked: ParkedCluster({"t": ParkedTopic(TopicProgress("s", {0: 8}), 1 << 60)}, "Other")}
     start, end = (replace(document, parked=kept) for document in (START, END))
     replays = restarted(MemoryState(), found_as("sunset", "Qx", "occident"))
 
@@ -338,7 +338,7 @@ def test_a_parked_cluster_is_not_compared_with_an_active_one() -> None:
         replace(
             found,
             clusters={"east": found.clusters["east"]},
-            parked={"west": ParkedCluster({"t": ParkedTopic("s", {0: 8}, 1 << 60)}, "Qx")},
+            parked={"west": ParkedCluster({"t": ParkedTopic(TopicProgress("s", {0: 8}), 1 << 60)}, "Qx")},
         )
         for found in (START, END)
     )

@@ -183,11 +183,11 @@ def test_a_query_that_goes_on_gives_the_reason(more: dict[str, Any], why: str) -
 @pytest.mark.parametrize(
     ("kept", "keeps_it_open"),
     [
-        (ParkedTopic("s", {0: 5, 1: 2}, until_ms=1000, ended={0: 5}), True),
-        (ParkedTopic("s", {0: 5}, until_ms=1000, ended={0: 5}), False),
-        (ParkedTopic("s", {0: 5}, until_ms=1000, stops={0: 5}), False),
-        (ParkedTopic("s", {0: 5}, until_ms=500), False),
-        (ParkedTopic("s", {0: 5}, until_ms=1000, missing=True), True),
+        (ParkedTopic(TopicProgress("s", {0: 5, 1: 2}, ended={0: 5}), 1000), True),
+        (ParkedTopic(TopicProgress("s", {0: 5}, ended={0: 5}), 1000), False),
+        (ParkedTopic(TopicProgress("s", {0: 5}, stops={0: 5}), 1000), False),
+        (ParkedTopic(TopicProgress("s", {0: 5}), 500), False),
+        (ParkedTopic(TopicProgress("s", {0: 5}), 1000, missing=True), True),
     ],
     ids=["unread", "ended", "stopped", "expired", "missing"],
 )
@@ -246,7 +246,7 @@ def ended() -> OffsetDocument:
 
 def test_an_ended_split_returns_from_parking_ended() -> None:
     away = planned(ended(), wanted={"west": SubscribedCluster({"x": "s"}, {})})
-    assert dict(away.parked["east"].topics["t"].ended) == {0: 6} and encode(away)["version"] == 4
+    assert dict(away.parked["east"].topics["t"].progress.ended) == {0: 6} and encode(away)["version"] == 4
     back = planned(away, now_ms=999)
     assert (topic_of(back).ended, topic_of(back).next) == ({0: 6}, {0: 6})
     assert ranges_between(away, back) == []

@@ -155,7 +155,7 @@ def test_a_used_identity_goes_once_the_cluster_changed_again(state: StateLocatio
         wire = {"kind": "identity", "id": mark, "cluster": ("east", "west")[number - 1], "kafkaId": "Qx"}
         state.write(f"q/accepted/{number:06d}-identity.json", wire)
     make_old(tmp_path)
-    parked = {"west": ParkedCluster({"t": ParkedTopic("s", {0: 1}, 9)}, "Zz")}
+    parked = {"west": ParkedCluster({"t": ParkedTopic(TopicProgress("s", {0: 1}), 9)}, "Zz")}
     purge(state, replace(SAVED, parked=parked, used_acceptances={"east": "x1", "west": "other"}), DRIVER)
     assert names(tmp_path / "q" / "accepted") == ["000002-identity.json"]
 
@@ -217,7 +217,7 @@ def test_a_damaged_old_file_does_not_end_a_start(
 @pytest.mark.parametrize("cluster", ["east", "before-its-rename"])
 def test_verdicts_about_earlier_topics_go(state: StateLocation, tmp_path: Path, cluster: str) -> None:
     read = {"t": TopicProgress("s", {0: 50}, topic_id="new"), "u": TopicProgress("s", {0: 50}, topic_id="old u")}
-    kept = {"v": ParkedTopic("s", {0: 5}, 900, "old v")}
+    kept = {"v": ParkedTopic(TopicProgress("s", {0: 5}, "old v"), 900)}
     saved = replace(SAVED, clusters={cluster: ClusterProgress(read)}, parked={cluster: ParkedCluster(kept)})
     for topic in "tuvw":
         for kind in ("verdict", "accepted"):

@@ -88,6 +88,6 @@ def _cluster_rows(status: SinkStatus, ends: Mapping[Split, int]) -> list[tuple[s
         state = "stalled" if cluster in status.stalled else status.state
         rows.append((cluster, str(splits), f"{sum(own):,}" if own else "?", "", state))
     for cluster, kept in sorted(status.document.parked.items()):
-        parked = sum(len(topic.next) for topic in kept.topics.values())
+        parked = sum(len(topic.progress.next) for topic in kept.topics.values())
         rows.append((cluster, "", "", str(parked), "parked"))
     return rows

@@ -286,7 +286,7 @@ def _streams(families: _MetricFamilies, status: SinkStatus) -> None:
             active[topic.stream] += len(topic.next) - done
     for kept in status.document.parked.values():
         for parked_topic in kept.topics.values():
-            parked[parked_topic.stream] += len(parked_topic.next)
+            parked[parked_topic.progress.stream] += len(parked_topic.progress.next)
     for stream in sorted(clusters.keys() | active.keys() | parked.keys()):
         labels = (status.name, stream)
         families.add("clusters", labels, clusters[stream])

@@ -285,7 +285,7 @@ def _offsets(document: OffsetDocument, cluster: str) -> dict[str, int | None]:
     kept = {
         f"{name}/{partition}": offset
         for name, topic in (parked.topics.items() if parked else ())
-        for partition, offset in topic.next.items()
+        for partition, offset in topic.progress.next.items()
     }
     return {**kept, **{f"{split.topic}/{split.partition}": document.next_of(split) for split in active}}
 

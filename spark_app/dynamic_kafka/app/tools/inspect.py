@@ -138,7 +138,7 @@ def _parked_text(document: OffsetDocument) -> str:
         (cluster, name, partition, following, shown_time(topic.until_ms))
         for cluster, parked in sorted(document.parked.items())
         for name, topic in sorted(parked.topics.items())
-        for partition, following in sorted(topic.next.items())
+        for partition, following in sorted(topic.progress.next.items())
     ]
     if not rows:
         return ""
@@ -194,9 +194,9 @@ def _wire(query: SavedQuery, amendments: list[Amendment]) -> dict[str, Any]:
                 "kafkaId": parked.kafka_id,
                 "topics": {
                     name: {
-                        "topicId": shown_topic_id(topic.topic_id),
-                        "next": {str(p): offset for p, offset in sorted(topic.next.items())},
-                        "ended": {str(p): offset for p, offset in sorted(topic.ended.items())},
+                        "topicId": shown_topic_id(topic.progress.topic_id),
+                        "next": {str(p): offset for p, offset in sorted(topic.progress.next.items())},
+                        "ended": {str(p): offset for p, offset in sorted(topic.progress.ended.items())},
                         "untilMs": topic.until_ms,
                     }
                     for name, topic in sorted(parked.topics.items())

@@ -87,9 +87,8 @@ def _left(preview: Preview, before: OffsetDocument) -> Iterator[Change]:
     for note in preview.reconciled.notes:
         if note.topic is None or note.kind not in ("parked", "expired"):
             continue
-        active = before.topic(note.cluster, note.topic)
-        kept = before.parked_topic(note.cluster, note.topic)
-        splits = len(active.next if active else kept.next if kept else ())
+        progress = before.any_topic(note.cluster, note.topic)
+        splits = len(progress.next if progress else ())
         if note.kind == "expired":
             yield Change("expire", note.cluster, note.topic, splits, None, "its offsets are deleted")
             continue

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from dynamic_kafka.errors import IdentityError, OffsetDocumentError
 from dynamic_kafka.metadata.subscription import Subscription
-from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, ParkedCluster
+from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, ParkedCluster, ParkedTopic
 from dynamic_kafka.planning.losses.dataloss import recreation
 from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.planning.splits import Split
@@ -48,12 +48,13 @@ class SavedOffsets:
         ended: dict[Split, int] = {}
         kafka_ids: dict[str, str] = {}
         topic_ids: dict[tuple[str, str], str] = {}
-        every: Iterable[tuple[str, ClusterProgress | ParkedCluster]]
-        every = (*document.parked.items(), *document.clusters.items())
-        for cluster, progress in every:
-            if progress.kafka_id is not None:
-                kafka_ids[cluster] = progress.kafka_id
-            for name, topic in progress.topics.items():
+        clusters: Iterable[tuple[str, ClusterProgress | ParkedCluster]]
+        clusters = (*document.parked.items(), *document.clusters.items())
+        for cluster, content in clusters:
+            if content.kafka_id is not None:
+                kafka_ids[cluster] = content.kafka_id
+            for name, saved in content.topics.items():
+                topic = saved.progress if isinstance(saved, ParkedTopic) else saved
                 next_offsets |= {Split(cluster, name, partition): offset for partition, offset in topic.next.items()}
                 ended |= {Split(cluster, name, partition): offset for partition, offset in topic.ended.items()}
                 if topic.topic_id is not None:

@@ -42,7 +42,7 @@ from dynamic_kafka.executor.reading.topic_identity import confirm_topic, of_plan
 from dynamic_kafka.kafka.config import config_digest
 from dynamic_kafka.kafka.epochs import truncated_at
 from dynamic_kafka.kafka.errors import HARMLESS_TO_READ
-from dynamic_kafka.kafka.retries import PAUSE_S, used_client_s
+from dynamic_kafka.kafka.retries import IDLE_ADVICE, PAUSE_S, used_client_s
 from dynamic_kafka.wording import tool_command
 
 MAX_ROWS = 10_000
@@ -266,9 +266,9 @@ class _RangeReader:
         now = time.monotonic()
         if self.used_until < now <= self.deadline:
             log.warning(
-                "%s: nothing arrived over connections that were used before, new ones are tried. If this recurs after"
-                " pauses, a balancer or NAT drops idle connections: lower kafka.connections.max.idle.ms",
+                "%s: nothing arrived over connections that were used before, new ones are tried. %s",
                 self.task.part,
+                IDLE_ADVICE,
             )
             raise LostConsumerError
         return now > self.deadline

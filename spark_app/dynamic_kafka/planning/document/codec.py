@@ -27,7 +27,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeGuard
 
 from dynamic_kafka.errors import OffsetDocumentError
 from dynamic_kafka.planning.document.column_codec import (
@@ -38,15 +38,13 @@ from dynamic_kafka.planning.document.column_codec import (
     write_nearby,
 )
 from dynamic_kafka.planning.document.progress import (
-    ClusterProgress,
     OffsetDocument,
-    ParkedCluster,
     ParkedTopic,
+    SavedCluster,
+    Topic,
     TopicProgress,
     has_stop_records,
 )
-
-C = TypeVar("C", ClusterProgress, ParkedCluster)
 
 VERSION = 4
 OLDEST = 2
@@ -55,9 +53,9 @@ WITHOUT_STOP_RECORDS = 3
 _HEAD = frozenset({"version", "query", "number", "previous", "state", "bounded", "over"})
 _FIELDS = _HEAD | {"clusters", "parked", "explicitIds", "usedAcceptances"}
 _CLUSTER_FIELDS = frozenset({"kafkaId", "topics"})
-_COLUMNS = frozenset({"partitions", "next", "epoch", "stop", "ended"})
-_TOPIC_FIELDS = _COLUMNS | {"id", "stream", "start", "behind", "startEpoch", "epochBehind"}
-_PARKED_FIELDS = _COLUMNS | {"id", "stream", "until", "awaited", "missing"}
+_NEARBY = frozenset({"start", "behind", "startEpoch", "epochBehind"})
+_PARKING = frozenset({"until", "awaited", "missing"})
+_TOPIC_FIELDS = frozenset({"partitions", "next", "epoch", "stop", "ended", "id", "stream"}) | _NEARBY | _PARKING
 _RESTORE = "restore the checkpoint, or start with a new one"
 
 
@@ -141,19 +139,19 @@ def is_saved_document(value: object) -> TypeGuard[Mapping[str, Any]]:
 
 
 def _write_clusters(
-    clusters: Mapping[str, ClusterProgress | ParkedCluster], write_topic: Callable[[Any], dict[str, Any]]
+    clusters: Mapping[str, SavedCluster[Topic]], write_topic: Callable[[Topic], dict[str, Any]]
 ) -> dict[str, Any]:
     return {
         cluster: _without_none(
-            kafkaId=progress.kafka_id,
-            topics={name: write_topic(topic) for name, topic in sorted(progress.topics.items())},
-            **dict(sorted(progress.unknown.items())),
+            kafkaId=content.kafka_id,
+            topics={name: write_topic(topic) for name, topic in sorted(content.topics.items())},
+            **dict(sorted(content.unknown.items())),
         )
-        for cluster, progress in sorted(clusters.items())
+        for cluster, content in sorted(clusters.items())
     }
 
 
-def _write_topic(topic: TopicProgress) -> dict[str, Any]:
+def _write_topic(topic: TopicProgress, **parking: Any) -> dict[str, Any]:
     return _without_none(
         id=topic.topic_id,
         stream=topic.stream,
@@ -164,24 +162,14 @@ def _write_topic(topic: TopicProgress) -> dict[str, Any]:
         **write_nearby("startEpoch", "epochBehind", topic.start_epochs, topic.epochs, topic.next),
         stop=write_column(topic.stops, topic.next),
         ended=write_column(topic.ended, topic.next),
+        **parking,
         **dict(sorted(topic.unknown.items())),
     )
 
 
 def _write_parked(topic: ParkedTopic) -> dict[str, Any]:
-    return _without_none(
-        id=topic.topic_id,
-        stream=topic.stream,
-        partitions=uniform_count(topic.next),
-        next=write_column(topic.next, topic.next),
-        epoch=write_column(topic.epochs, topic.next),
-        stop=write_column(topic.stops, topic.next),
-        ended=write_column(topic.ended, topic.next),
-        until=topic.until_ms,
-        awaited=topic.awaited or None,
-        missing=topic.missing or None,
-        **dict(sorted(topic.unknown.items())),
-    )
+    parking = {"until": topic.until_ms, "awaited": topic.awaited or None, "missing": topic.missing or None}
+    return _write_topic(topic.progress, **parking)
 
 
 def _without_none(**fields: Any) -> dict[str, Any]:
@@ -199,8 +187,8 @@ def _read(wire: Mapping[str, Any]) -> OffsetDocument:
         state=str(wire.get("state", "")),
         bounded=bool(wire.get("bounded", False)),
         over=bool(wire.get("over", False)),
-        clusters=_read_clusters(wire["clusters"], ClusterProgress, _read_topic),
-        parked=_read_clusters(wire.get("parked", {}), ParkedCluster, _read_parked),
+        clusters=_read_clusters(wire["clusters"], _read_topic),
+        parked=_read_clusters(wire.get("parked", {}), _read_parked),
         explicit_ids=wire.get("explicitIds", {}),
         used_acceptances=wire.get("usedAcceptances", {}),
         unknown=_unknown(wire, _FIELDS),
@@ -208,10 +196,10 @@ def _read(wire: Mapping[str, Any]) -> OffsetDocument:
 
 
 def _read_clusters(
-    wire: Mapping[str, Any], make: Callable[..., C], read_topic: Callable[[Mapping[str, Any]], object]
-) -> dict[str, C]:
+    wire: Mapping[str, Any], read_topic: Callable[[Mapping[str, Any]], Topic]
+) -> dict[str, SavedCluster[Topic]]:
     return {
-        cluster: make(
+        cluster: SavedCluster(
             {name: read_topic(topic) for name, topic in content["topics"].items()},
             content.get("kafkaId"),
             _unknown(content, _CLUSTER_FIELDS),
@@ -237,19 +225,8 @@ def _read_topic(wire: Mapping[str, Any]) -> TopicProgress:
 
 
 def _read_parked(wire: Mapping[str, Any]) -> ParkedTopic:
-    following = read_column(wire["next"], wire.get("partitions"))
-    return ParkedTopic(
-        stream=wire["stream"],
-        topic_id=wire.get("id"),
-        next=following,
-        epochs=read_column(wire.get("epoch", {}), len(following)),
-        stops=read_column(wire.get("stop", {}), len(following)),
-        ended=read_column(wire.get("ended", {}), len(following)),
-        until_ms=int(wire["until"]),
-        awaited=bool(wire.get("awaited", False)),
-        missing=bool(wire.get("missing", False)),
-        unknown=_unknown(wire, _PARKED_FIELDS),
-    )
+    awaited, missing = bool(wire.get("awaited", False)), bool(wire.get("missing", False))
+    return ParkedTopic(_read_topic(wire), int(wire["until"]), awaited, missing)
 
 
 def _unknown(wire: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:

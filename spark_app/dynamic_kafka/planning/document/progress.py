@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from dynamic_kafka.planning.splits import Split
 
@@ -49,7 +49,8 @@ class TopicProgress:
 
     def finished(self, partition: int) -> bool:
         """Return whether the partition has reached its stopping offset, or its stop record."""
-        return _is_finished(self.next[partition], partition, self.stops, self.ended)
+        following = self.next[partition]
+        return any(partition in ends and following >= ends[partition] for ends in (self.stops, self.ended))
 
     def finished_count(self) -> int:
         """Return the number of finished partitions. Most topics have no end at all, and then none is looked at."""
@@ -73,62 +74,55 @@ class TopicProgress:
 
     def parked(self, until_ms: int, before: ParkedTopic | None = None, *, missing: bool = False) -> ParkedTopic:
         """Return the topic as parked. Its offsets win over those of an earlier parking (`before`)."""
-        return ParkedTopic(
+        older = before.progress if before is not None else TopicProgress(self.stream, {})
+        kept = TopicProgress(
             stream=self.stream,
             topic_id=self.topic_id,
-            next={**(before.next if before else {}), **self.next},
+            next={**older.next, **self.next},
             epochs=self.epochs,
             stops=self.stops,
-            ended={**{p: at for p, at in (before.ended if before else {}).items() if p not in self.next}, **self.ended},
-            until_ms=until_ms,
-            missing=missing,
+            ended={**{p: at for p, at in older.ended.items() if p not in self.next}, **self.ended},
         )
-
-
-@dataclass(frozen=True)
-class ClusterProgress:
-    """Progress in one cluster. `kafka_id` is Kafka's own `cluster.id`, None if the brokers report none."""
-
-    topics: Mapping[str, TopicProgress]
-    kafka_id: str | None = None
-    unknown: Unknown = field(default_factory=dict)
+        return ParkedTopic(kept, until_ms, missing=missing)
 
 
 @dataclass(frozen=True)
 class ParkedTopic:
-    """Splits of a topic that metadata no longer names, or that its cluster does not have.
+    """A topic that metadata no longer names, or that its cluster does not have.
 
     Attributes:
-        until_ms: when they expire, milliseconds since the epoch.
+        progress: where it continues if it returns; it has no starts of a batch.
+        until_ms: when it expires, milliseconds since the epoch.
         awaited: metadata named the topic again before that, but its cluster has not answered yet. The topic came back
             in time, so it is kept for as long as metadata names it.
         missing: metadata names the topic, but its cluster has none of this topic id. It is kept in the same way.
     """
 
-    stream: str
-    next: Column
+    progress: TopicProgress
     until_ms: int
-    topic_id: str | None = None
-    epochs: Column = field(default_factory=dict)
-    stops: Column = field(default_factory=dict)
     awaited: bool = False
     missing: bool = False
-    ended: Column = field(default_factory=dict)
-    unknown: Unknown = field(default_factory=dict)
 
     @property
     def finished(self) -> bool:
         """Whether all its splits have reached their stopping offsets, or their stop records."""
-        return all(_is_finished(following, p, self.stops, self.ended) for p, following in self.next.items())
+        return self.progress.finished_count() == len(self.progress.next)
+
+
+Topic = TypeVar("Topic", TopicProgress, ParkedTopic)
 
 
 @dataclass(frozen=True)
-class ParkedCluster:
-    """The parked topics of one cluster, with the cluster's identity at the time."""
+class SavedCluster(Generic[Topic]):
+    """The topics of one cluster, active or parked. `kafka_id` is Kafka's own `cluster.id`, None if none is reported."""
 
-    topics: Mapping[str, ParkedTopic]
+    topics: Mapping[str, Topic]
     kafka_id: str | None = None
     unknown: Unknown = field(default_factory=dict)
+
+
+ClusterProgress = SavedCluster[TopicProgress]
+ParkedCluster = SavedCluster[ParkedTopic]
 
 
 @dataclass(frozen=True)
@@ -182,10 +176,22 @@ class OffsetDocument:
                 for partition in sorted(topics[topic].next):
                     yield Split(cluster, topic, partition)
 
+    def topics(self) -> Iterator[TopicProgress]:
+        """Yield the progress of all topics, parked ones too."""
+        for cluster in self.clusters.values():
+            yield from cluster.topics.values()
+        for kept in self.parked.values():
+            yield from (topic.progress for topic in kept.topics.values())
+
     def topic(self, cluster: str, topic: str) -> TopicProgress | None:
         """Return the progress of one topic, None if it is not active."""
         progress = self.clusters.get(cluster)
         return progress.topics.get(topic) if progress else None
+
+    def any_topic(self, cluster: str, topic: str) -> TopicProgress | None:
+        """Return the progress of one topic, active or else parked; None without any."""
+        kept = self.parked_topic(cluster, topic)
+        return self.topic(cluster, topic) or (kept.progress if kept is not None else None)
 
     def parked_topic(self, cluster: str, topic: str) -> ParkedTopic | None:
         """Return one parked topic, None if it is not parked."""
@@ -222,13 +228,6 @@ class OffsetDocument:
         return replace(self, clusters=clusters)
 
 
-def _is_finished(following: int, partition: int, stops: Column, ended: Column) -> bool:
-    if partition in stops and following >= stops[partition]:
-        return True
-    return partition in ended and following >= ended[partition]
-
-
 def has_stop_records(document: OffsetDocument) -> bool:
     """Return whether a split, active or parked, has found its stop record."""
-    active = any(topic.ended for cluster in document.clusters.values() for topic in cluster.topics.values())
-    return active or any(topic.ended for cluster in document.parked.values() for topic in cluster.topics.values())
+    return any(topic.ended for topic in document.topics())

@@ -190,7 +190,7 @@ def _without_hidden(given: PlanInput, opened: OffsetDocument, losses: Sequence[D
 def _was_never_read(logged: OffsetDocument, split: Split, start: int) -> bool:
     """Return whether a split is neither active in `logged` nor resumes where it is parked there."""
     kept = logged.parked_topic(split.cluster, split.topic)
-    parked_at = kept.next.get(split.partition) if kept is not None else None
+    parked_at = kept.progress.next.get(split.partition) if kept is not None else None
     return logged.next_of(split) is None and parked_at != start
 
 

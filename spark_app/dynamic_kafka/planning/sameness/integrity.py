@@ -195,7 +195,7 @@ def _disputed(progress: OffsetDocument, topics: Iterable[_ReadTopic]) -> Steps[f
     doubtful = {}
     for topic in topics:
         parked = progress.parked_topic(topic.cluster, topic.topic)
-        known = topic.pin or topic.saved or (parked.topic_id if parked is not None else None)
+        known = topic.pin or topic.saved or (parked.progress.topic_id if parked is not None else None)
         if topic.found and known not in (None, topic.found):
             doubtful[topic.cluster, topic.topic] = topic.found
     return frozenset((yield DisputedIdsQuestion(doubtful)) if doubtful else ())
