@@ -55,7 +55,7 @@ def test_a_topic_without_a_configuration_is_confirmed(
     made, _ = admin({})
     topic = SimpleNamespace(topic_id=None, partitions=[])
     configs = iter([{}, {"a": {"cleanup.policy": "compact"}}])
-    monkeypatch.setattr(made, "_described_topics", lambda _: ({"a": topic}, frozenset()))
+    monkeypatch.setattr(made, "_described_topics", lambda *_: ({"a": topic}, frozenset()))
     monkeypatch.setattr(made, "_described_configs", lambda _: next(configs))
     monkeypatch.setattr(made, "absent_topics", lambda topics: frozenset(topics if others else ()))
 
