@@ -1,4 +1,4 @@
-"""`docs/reference/parity.md`: no cell is empty, each test that it names exists, and so does each option."""
+"""The pages of `docs/reference/parity/`: no cell is empty, each test that it names exists, and so does each option."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from dynamic_kafka.metadata.document_models import ListCluster, ListStream, Mapp
 from dynamic_kafka.options import OPTIONS
 from tests.support.places import ROOT
 
-PAGE = (ROOT / "docs" / "reference" / "parity.md").read_text(encoding="utf-8")
+FOLDER = ROOT / "docs" / "reference" / "parity"
+PAGES = {each.name: each.read_text(encoding="utf-8") for each in sorted(FOLDER.glob("*.md"))}
 HEADER = ["Original", "Here", "Test"]
 LATER = {"watermarks"}
 """The parts of a later release. A part that is built leaves this set, and then no row may name it."""
 
 
 NAMES = {
-    "FLIP-246": """
+    "flip-246.md": """
         DynamicKafkaSource DynamicKafkaSourceBuilder builder build setKafkaMetadataService setStreamIds setGroupId
         setDeserializer KafkaRecordDeserializationSchema valueOnly setStartingOffsets OffsetsInitializer earliest
         setProperties multi.cluster.kafka.source.kafka-metadata-service-discovery-internal-ms
@@ -35,19 +36,19 @@ NAMES = {
         MultiClusterKafkaSource MultiClusterKafkaSourceBuilder MultiClusterKafkaSourceEnumerator
         MultiClusterKafkaSourceReader MultiClusterKafkaSourceSplit MultiClusterKafkaSourceEnumState
     """,
-    "FLIP-208": """
+    "flip-208.md": """
         RecordEvaluator isEndOfStream Serializable SingleThreadMultiplexSourceReaderBase SourceReaderBase
         eofRecordEvaluator KafkaSourceBuilder setEofRecordEvaluator setBounded setUnbounded PulsarSourceBuilder
         setBoundedStopCursor setUnboundedStopCursor scan.record.evaluator.class KafkaDeserializationSchema
         FlinkKafkaConsumer KafkaStopCursor withEofRecordEvaluator fromSource
     """,
-    "The topic integrity check": """
+    "topic-integrity.md": """
         KafkaSourceBuilder enableTopicIntegrityCheck KafkaSourceOptions TOPIC_INTEGRITY_CHECK_ENABLED
         KafkaConnectorOptions SCAN_TOPIC_INTEGRITY_CHECK_ENABLED scan.topic-integrity-check.enabled
         PARTITION_DISCOVERY_INTERVAL_MS scan.topic-partition-discovery.interval setTopics TopicIdentifier
         TopicIntegrityException KafkaSourceEnumeratorState topicIntegrityMapping UNKNOWN_TOPIC_OR_PARTITION
     """,
-    "KIP-698": """
+    "kip-698.md": """
         KafkaStreams init InitParameters initParameters MissingInternalTopicException MissingInternalTopicsException
         MissingSourceTopicException StreamsException StreamsConfig INTERNAL_TOPIC_SETUP AUTOMATIC_SETUP MANUAL_SETUP
         internal.topics.setup automatic manual
@@ -60,7 +61,7 @@ NAMES = {
         setUpChangelogTopicsIfAbsentEnabled setUpChangelogTopicsIfAbsentDisabled setUpInternalTopicsIfAbsentEnabled
         setUpInternalTopicsIfAbsentDisabled APPLICATION_INITIALIZATION AUTOMATIC_INITIALIZATION USER_INITIALIZATION
     """,
-    "The article": """
+    "article.md": """
         FlinkKafkaConsumerBase SourceFunction run AbstractFetcher Kafka09Fetcher runFetchLoop KafkaConsumerThread
         KafkaTopicPartitionState setOffset KafkaTopicPartitionStateWithPeriodicWatermarks
         KafkaTopicPartitionStateWithPunctuatedWatermarks NO_TIMESTAMPS_WATERMARKS PERIODIC_WATERMARKS
@@ -70,12 +71,12 @@ NAMES = {
         NonTimestampContext watermarkInterval snapshotState AbstractUdfStreamOperator HandOver
     """,
 }
-"""The public names of each original: interfaces, classes, methods, options and their values, by the page's heading."""
+"""The public names of each original: interfaces, classes, methods, options and their values, by its page."""
 
 
 def rows() -> list[list[str]]:
-    """Return the cells of all rows of all tables; `\\|` within a cell is no border."""
-    lines = [line.strip() for line in PAGE.splitlines() if line.startswith("|")]
+    """Return the cells of all rows of all pages; `\\|` within a cell is no border."""
+    lines = [line.strip() for page in PAGES.values() for line in page.splitlines() if line.startswith("|")]
     cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("|"))] for line in lines]
     return [row for row in cells if row != HEADER and not set("".join(row)) <= {"-"}]
 
@@ -91,7 +92,8 @@ def functions(file: str) -> frozenset[str]:
 
 
 def test_every_table_has_the_same_three_columns() -> None:
-    headers = re.findall(r"^(\|.*\|)\n\|[-|]+\|$", PAGE, re.MULTILINE)
+    tables = r"^(\|.*\|)\n\|[-|]+\|$"
+    headers = [each for page in PAGES.values() for each in re.findall(tables, page, re.MULTILINE)]
     assert [[cell.strip() for cell in each.strip("|").split("|")] for each in headers] == [HEADER] * 6
     assert len(ROWS) > 120
 
@@ -129,12 +131,11 @@ def test_every_option_in_the_second_column_exists() -> None:
         assert camel <= known | fields, row
 
 
-@pytest.mark.parametrize("heading", NAMES)
-def test_each_public_name_of_an_original_has_a_row(heading: str) -> None:
-    (section,) = [each for each in PAGE.split("\n## ") if each.startswith(heading)]
-    first = [line.split("|")[1] for line in section.splitlines() if line.startswith("|")]
+@pytest.mark.parametrize("page", NAMES)
+def test_each_public_name_of_an_original_has_a_row(page: str) -> None:
+    first = [line.split("|")[1] for line in PAGES[page].splitlines() if line.startswith("|")]
     named = " ".join(re.findall(r"`([^`]+)`", " ".join(first)))
-    missing = set(NAMES[heading].split()) - set(re.findall(r"\w+", named)) - set(re.findall(r"[\w.-]+", named))
+    missing = set(NAMES[page].split()) - set(re.findall(r"\w+", named)) - set(re.findall(r"[\w.-]+", named))
     assert not missing
 
 

@@ -34,7 +34,6 @@ COMMANDS: Mapping[str, str] = {
     "abandon": "dynamic_kafka.app.tools.abandon",
     "init": "dynamic_kafka.app.tools.init",
     "restore-offsets": "dynamic_kafka.app.tools.restore_offsets",
-    "manifest": "dynamic_kafka.app.tools.manifest",
 }
 """The module of each command."""
 

@@ -1,7 +1,7 @@
 """The exit codes of the bundled application, and the meaning of each. Pure.
 
 The application ends with them, and leaves its code in the termination message. The operator shows the meaning in
-conditions. docs/how-to/application.md has the same table.
+conditions. docs/reference/exit-codes.md has the same table.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ExitMeaning:
     """The meaning of one exit code.
 
     Attributes:
-        words: the meaning as in docs/how-to/application.md.
+        words: the meaning as in docs/reference/exit-codes.md.
         reason: the reason of the condition that shows the code; "" if only `Failed` or `Failing` shows it.
         remedy: the cause and the remedy for that condition; "" if the driver's own words have both.
         cleared_by: what ends the reason. A driver that reports: the operator starts none for that. Or streams that
@@ -83,8 +83,8 @@ MEANINGS: Mapping[int, ExitMeaning] = {
         reason="InternalTopicMissing",
         remedy="an internal topic is missing or was re-created; the driver's log names it. Its records are lost if it"
         f" existed before. To make it, run {INIT_COMMAND} where the application's image and app.yaml are, or the Job"
-        " that `manifest --init` prints; then start the application again. If others exist, `init` needs the flag that"
-        " the log names",
+        " examples/kubernetes/init-job.yaml; then start the application again. If others exist, `init` needs the flag"
+        " that the log names",
     ),
     ExitCode.MISCONFIGURED_INTERNAL_TOPIC: ExitMeaning(
         "Internal topics are not as `app.yaml` declares them; the message lists all deviations.",

@@ -47,7 +47,7 @@ REVISION_ENVIRONMENT = "KAFKASTREAMS_REVISION"
 
 REPORTER_ROLE = "kafkastream-reporter"
 REPORTER_VERBS = ("get", "patch")
-"""The Role by which drivers report, and what it allows on pods. The chart, `manifest`, the examples and the operator's
+"""The Role by which drivers report, and what it allows on pods. The chart, the examples and the operator's
 message about a silent driver all make the same one."""
 
 POD_NAME_ENVIRONMENT = "KAFKASTREAMS_POD_NAME"

@@ -15,7 +15,7 @@ class IntegrityOptions:
         "topicIntegrityCheck",
         "boolean",
         "End the query for good when a topic that it reads was deleted or re-created, also with `failOnDataLoss=false`"
-        " ([integrity](behaviour.md#topic-integrity)). A topic's id in the metadata (`topicIds`) is enforced with and"
+        " ([integrity](topic-integrity.md)). A topic's id in the metadata (`topicIds`) is enforced with and"
         " without this option.",
         default="false",
         aliases=("scan.topic-integrity-check.enabled",),

@@ -1,4 +1,4 @@
-"""The driver's own pod on a real API server, with only the rights that `manifest` prints."""
+"""The driver's own pod on a real API server, with only the rights of examples/kubernetes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 import yaml
 
-from dynamic_kafka.app.cli import main
 from dynamic_kafka.app.kubernetes.pod import OwnPod, PodError, own_pod
 from tests.support.kube import PODS, KubeCluster
+from tests.support.places import ROOT
 from tests.support.waiting import wait_until
 
 ACCOUNT = "shop-driver"
+EXAMPLE = ROOT / "examples" / "kubernetes" / "kubeflow.yaml"
 DRIVER: dict[str, Any] = {
     "metadata": {"name": "shop-driver", "annotations": {"of-somebody-else": "kept"}},
     "spec": {"serviceAccountName": ACCOUNT, "containers": [{"name": "spark-kubernetes-driver", "image": "shop"}]},
@@ -47,16 +48,13 @@ def may_get_pods(kube: KubeCluster, namespace: str) -> bool:
     return bool(answer["status"]["allowed"])
 
 
-def test_the_printed_role_is_what_it_takes_and_no_more(
-    pod: OwnPod, kube: KubeCluster, namespace: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_examples_role_is_what_it_takes_and_no_more(pod: OwnPod, kube: KubeCluster, namespace: str) -> None:
     with pytest.raises(PodError, match=r"is forbidden: User .*shop-driver.* needs a Role in namespace") as refused:
         pod.uid()
     assert refused.value.kind == "forbidden"
 
-    arguments = ["--name", "shop", "--namespace", namespace, "--service-account", ACCOUNT]
-    assert main(["manifest", "--for", "kubeflow", *arguments]) == 0
-    *_, role, binding = yaml.safe_load_all(capsys.readouterr().out)
+    text = EXAMPLE.read_text(encoding="utf-8").replace("spark-operator-spark", ACCOUNT)
+    *_, role, binding = yaml.safe_load_all(text.replace("namespace: spark-jobs", f"namespace: {namespace}"))
     kube.api.create("rbac.authorization.k8s.io/v1/roles", role)
     kube.api.create("rbac.authorization.k8s.io/v1/rolebindings", binding)
 

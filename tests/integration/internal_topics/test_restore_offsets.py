@@ -1,4 +1,4 @@
-"""`restore-offsets` after a checkpoint was lost: from the changelog, the group's commits and the sink's rows."""
+"""`restore-offsets` after a checkpoint was lost: from the changelog and the group's commits."""
 
 from __future__ import annotations
 
@@ -79,28 +79,13 @@ def test_a_lost_checkpoint_is_replaced_with_known_numbers(shop: Shop, tools: Too
         printed: dict[str, Any] = tools.json("restore-offsets", path, "--from", origin)
         return printed
 
-    changelog, group, sink = (restored(origin) for origin in ("changelog", "group", "sink"))
+    changelog, group = restored("changelog"), restored("group")
     assert changelog["startingOffsets"] == {"east": {shop.orders: {"0": 20}}}
-    assert group["startingOffsets"] == sink["startingOffsets"] == {"east": {shop.orders: {"0": 27}}}
+    assert group["startingOffsets"] == {"east": {shop.orders: {"0": 27}}}
     split, active = ["east", shop.orders, 0], {"ended": False}
-    assert changelog["splits"] == [
-        {"split": split, "start": 20, "waiting": 12, "twice": 7, "missed": 0, "unseen": 0, **active}
-    ]
-    assert group["splits"] == [
-        {"split": split, "start": 27, "waiting": 5, "twice": 0, "missed": 0, "unseen": 0, **active}
-    ]
-    assert (changelog["unchecked"], group["unchecked"], sink["unchecked"]) == ([], ["east"], [])
-
-    # And a part of the sink's rows gives no offsets
-    lake = yaml.safe_load(path.read_text())["sinks"][0]
-    lake["options"]["retention"] = "1h"
-    (app.folder / "other").mkdir()
-    other = write_app(app.folder / "other", metadata=str(app.folder / "streams.json"), sinks=[lake])
-    assert tools("restore-offsets", other, "--from", "sink") == 2
-    assert "forgets old files (option retention)" in tools.errors
-    (app.folder / "lake" / "_spark_metadata" / "0").unlink()
-    assert tools("restore-offsets", path, "--from", "sink") == 4
-    assert "neither batch 0 nor a later compaction" in tools.errors
+    assert changelog["splits"] == [{"split": split, "start": 20, "waiting": 12, "twice": 7, "missed": 0, **active}]
+    assert group["splits"] == [{"split": split, "start": 27, "waiting": 5, "twice": None, "missed": 0, **active}]
+    assert (changelog["unchecked"], group["unchecked"]) == ([], ["east"])
 
     # When a new query starts there: exactly the announced records come twice, and none is missed
     assert tools("restore-offsets", path) == 0
@@ -152,14 +137,7 @@ def test_expired_records_and_another_topic_are_noticed(shop: Shop, tools: Tools,
     (split,) = tools.json("restore-offsets", path, "--leave-out", f"east/{shop.orders}")["splits"]
     assert split["start"] is None
 
-    # And the sink's rows are not of the new topic, although it has their offsets; the group's commits went with the old
-    produce("east", shop.east, shop.orders, 25)
-    assert tools("restore-offsets", path, "--from", "sink") == 4
-    assert f"east/{shop.orders}[0] has a record with another timestamp" in tools.errors
-    arguments = ("restore-offsets", path, "--leave-out", f"east/{shop.orders}")
-    (split,) = tools.json(*arguments, "--from", "sink")["splits"]
-    assert split["start"] is None
-    (split,) = tools.json(*arguments)["splits"]
+    # And the group's commits went with the old topic
     assert split["twice"] is None
     assert tools("restore-offsets", path, "--from", "group") == 2
     assert "have no offset of a subscribed topic" in tools.errors
@@ -168,7 +146,7 @@ def test_expired_records_and_another_topic_are_noticed(shop: Shop, tools: Tools,
     del content["internalTopics"]
     path.write_text(yaml.safe_dump(content))
     assert tools("restore-offsets", path) == 2
-    assert "choose the source of the offsets with --from group or --from sink" in tools.errors
+    assert "take the commits of the consumer group with --from group" in tools.errors
 
 
 @DEEP
@@ -214,7 +192,7 @@ def test_a_topic_re_created_before_the_start_is_not_read(shop: Shop, tools: Tool
 
     # Given the printed metadata, with the topic's id from each source
     pins = {shop.orders: shown_topic_id(shop.east.topic_id(shop.orders))}
-    for origin in ("sink", "group", "changelog"):
+    for origin in ("group", "changelog"):
         (lines,) = tools.json("restore-offsets", path, "--from", origin)["metadata"]
         assert lines == {"clusterId": "east", "startingOffsets": {shop.orders: {"0": 6}}, "topicIds": pins}
     del lines["clusterId"]
@@ -249,7 +227,7 @@ def test_an_ended_split_ends_again_at_its_stop_record(shop: Shop, tools: Tools, 
     shutil.rmtree(app.folder / "checkpoints")
 
     # When the checkpoint is lost, then each source starts at the stop record
-    for origin in ("changelog", "group", "sink"):
+    for origin in ("changelog", "group"):
         restored = tools.json("restore-offsets", path, "--from", origin)
         assert restored["startingOffsets"] == {"east": {shop.orders: {"0": 5}}}
         assert (restored["over"], restored["splits"][0]["ended"]) == (origin == "changelog",) * 2

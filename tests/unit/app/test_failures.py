@@ -111,7 +111,7 @@ def test_every_class_of_errors_has_a_code() -> None:
 
 
 def test_the_documentation_lists_them_all() -> None:
-    text = (ROOT / "docs" / "how-to" / "application.md").read_text()
+    text = (ROOT / "docs" / "reference" / "exit-codes.md").read_text()
     documented = {int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)}
     assert documented == {int(code) for code in ExitCode}
 

@@ -111,7 +111,7 @@ def scrape(board: StatusBoard) -> Scrape:
 
 @pytest.mark.scenario(41)
 def test_the_documentation_lists_all_metrics_with_their_labels() -> None:
-    text = (ROOT / "docs" / "how-to" / "application.md").read_text()
+    text = (ROOT / "docs" / "reference" / "application-metrics.md").read_text()
     rows = re.findall(r"^\| `(dynamic_kafka_\w+)` \| ([^|]*) \|", text, re.MULTILINE)
     documented = {name: tuple(re.findall(r"\w+", labels)) for name, labels in rows}
     assert documented == {PREFIX + name + "_total" * each.counter: each.labels for name, each in METRICS.items()}

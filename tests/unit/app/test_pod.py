@@ -105,7 +105,7 @@ def test_a_forbidden_request_names_the_missing_role(server: FakeApiServer, pod: 
     assert str(failure) == (
         'pods "shop-driver" is forbidden: User "system:serviceaccount:jobs:x" cannot get pods; the driver\'s service'
         " account needs a Role in namespace jobs that lets it get and patch pods;"
-        " `python -m dynamic_kafka.app manifest` prints one"
+        " examples/kubernetes/kubeflow.yaml has one"
     )
 
 

@@ -22,10 +22,11 @@ FLAGS = {
     "init": "--setup-repartition-topics-if-incomplete --setup-changelog-topics-if-incomplete"
     " --setup-all-topics-if-incomplete --dry-run --timeout --skip-source-topics",
     "restore-offsets": "--sink --source --from --leave-out --json",
-    "manifest": "--for --name --namespace --secret --stream --service-account --init --image --config-map",
 }
 """The flags of each command."""
-PAGE = (ROOT / "docs" / "how-to" / "tools.md").read_text(encoding="utf-8")
+PAGES = "".join(
+    (ROOT / "docs" / "how-to" / name).read_text(encoding="utf-8") for name in ("tools.md", "lost-checkpoint.md")
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -37,7 +38,7 @@ def test_the_flags_of_each_command_are_pinned(command: str) -> None:
 
 @pytest.mark.parametrize("command", sorted(COMMANDS.keys() - {"run"}))
 def test_each_flag_of_a_tool_is_on_its_page(command: str) -> None:
-    documented = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", PAGE))
+    documented = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", PAGES))
     parser = argparse.ArgumentParser(add_help=False)
     importlib.import_module(COMMANDS[command]).add_arguments(parser)
     flags = [action.option_strings for action in parser._actions if action.option_strings]

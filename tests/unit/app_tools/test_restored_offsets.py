@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
-from pathlib import Path
-
-import pyarrow as pa
 import pytest
 import yaml
-from pyarrow import parquet
 
-from dynamic_kafka.app.tools.delivered_rows import last_rows
 from dynamic_kafka.app.tools.restored_offsets import RestoredOffsets, SavedOffsets, restore
 from dynamic_kafka.app.tools.restored_text import restored_text, restored_wire
-from dynamic_kafka.errors import IdentityError, OffsetDocumentError, OptionError
+from dynamic_kafka.errors import IdentityError, OffsetDocumentError
 from dynamic_kafka.metadata.document_models import ListCluster
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.planning.document.progress import (
@@ -42,13 +35,13 @@ def answers(
     return {"east": ClusterObservation({"orders": orders}, kafka_id)}
 
 
-def numbers(restored: RestoredOffsets) -> dict[Split, tuple[int | None, int, int | None, int, int | None]]:
-    return {each.split: (each.start, each.waiting, each.twice, each.missed, each.unseen) for each in restored.splits}
+def numbers(restored: RestoredOffsets) -> dict[Split, tuple[int | None, int, int | None, int]]:
+    return {each.split: (each.start, each.waiting, each.twice, each.missed) for each in restored.splits}
 
 
 def test_each_split_starts_where_its_source_ends() -> None:
     restored = restore(SAVED, answers(), NAMED)
-    assert numbers(restored) == {ONE: (40, 60, None, 0, None), TWO: (7, 43, None, 0, None)}
+    assert numbers(restored) == {ONE: (40, 60, None, 0), TWO: (7, 43, None, 0)}
     assert restored.offsets() == SAVED.next
     assert (restored.unnamed, restored.unchecked) == ({}, ())
 
@@ -66,24 +59,18 @@ def test_restored_topics_are_pinned_to_their_ids() -> None:
 
 
 def test_records_behind_the_start_that_were_delivered_come_twice() -> None:
-    group, rows = {ONE: 45}, {ONE: 60, TWO: 7}
-    restored = restore(SAVED, answers(), NAMED, delivered=[group, rows], rows=rows)
-    assert numbers(restored) == {ONE: (40, 60, 20, 0, 0), TWO: (7, 43, 0, 0, 0)}
+    restored = restore(SAVED, answers(), NAMED, delivered={ONE: 60})
+    assert numbers(restored) == {ONE: (40, 60, 20, 0), TWO: (7, 43, None, 0)}
 
 
 def test_expired_records_are_missed() -> None:
     restored = restore(SAVED, answers(first=55), NAMED)
-    assert numbers(restored)[ONE] == (55, 45, None, 15, None)
-
-
-def test_records_before_the_start_without_a_row_are_counted() -> None:
-    restored = restore(SAVED, answers(), NAMED, rows={ONE: 33})
-    assert [each.unseen for each in restored.splits] == [7, 7]
+    assert numbers(restored)[ONE] == (55, 45, None, 15)
 
 
 def test_a_split_that_is_not_saved_starts_at_its_first_record() -> None:
-    restored = restore(SavedOffsets("the group", {ONE: 40}), answers(), NAMED, rows={})
-    assert numbers(restored)[TWO] == (None, 50, None, 0, None)
+    restored = restore(SavedOffsets("the group", {ONE: 40}), answers(), NAMED)
+    assert numbers(restored)[TWO] == (None, 50, None, 0)
     assert restored.offsets() == {ONE: 40}
     assert restored.unchecked == ("east",)
     text = restored_text(SavedOffsets("the group", {}), restored, None)
@@ -145,15 +132,6 @@ def test_parked_splits_get_the_lines_for_their_return() -> None:
         restore(saved, answers(topic_id="id-2"), NAMED)
 
 
-def test_rows_of_another_topic_are_refused() -> None:
-    rows = SavedOffsets("the rows in lake", {ONE: 40, TWO: 7}, proven=frozenset({ONE}), foreign=frozenset({TWO}))
-    with pytest.raises(IdentityError, match=r"east/orders\[1\] has a record with another timestamp"):
-        restore(rows, answers(), NAMED)
-    assert restore(rows, answers(), NAMED, left_out=["east/orders"]).offsets() == {}
-    assert restore(replace(rows, foreign=frozenset()), answers(), NAMED).unchecked == ("east",)
-    assert restore(replace(rows, proven=frozenset({ONE, TWO}), foreign=frozenset()), answers(), NAMED).unchecked == ()
-
-
 def test_an_ended_split_needs_its_stop_record_and_an_evaluator() -> None:
     ended = TopicProgress("st", {0: 40, 1: 7}, "id-1", ended={0: 40})
     saved = SavedOffsets.of(
@@ -172,64 +150,3 @@ def test_an_ended_split_needs_its_stop_record_and_an_evaluator() -> None:
     group = SavedOffsets("the group", {ONE: 40})
     restored = restore(group, answers(), NAMED, stops=[])
     assert "does not show which splits have ended" in restored_text(group, restored, None, evaluates=True)
-
-
-def write_rows(folder: Path, batch: str, file: str, *rows: tuple[str, str, int, int]) -> None:
-    """Write a file of a Parquet sink, and add it to the log as Spark does."""
-    names = ["kafka_cluster", "topic", "partition", "offset"]
-    parquet.write_table(pa.table({name: [row[i] for row in rows] for i, name in enumerate(names)}), folder / file)
-    log = folder / "_spark_metadata"
-    log.mkdir(exist_ok=True)
-    lines = (log / batch).read_text().splitlines() if (log / batch).exists() else ["v1"]
-    added = {"path": (folder / file).as_uri(), "action": "add"}
-    (log / batch).write_text("\n".join([*lines, json.dumps(added)]))
-
-
-def test_the_rows_of_logged_files_show_what_was_delivered(tmp_path: Path) -> None:
-    folder = tmp_path / "la ke"
-    folder.mkdir()
-    write_rows(folder, "9.compact", "a b.parquet", ("east", "orders", 0, 4), ("east", "orders", 1, 0))
-    write_rows(folder, "10", "b.parquet", ("east", "orders", 0, 5))
-    parquet.write_table(pa.table({"offset": [99]}), folder / "of-a-failed-task.parquet")
-    assert last_rows(str(folder)) == {ONE: (5, None), TWO: (0, None)}
-
-
-@pytest.mark.parametrize("stored", ["int96", "us"])
-def test_the_last_row_has_the_timestamp_of_its_record(tmp_path: Path, stored: str) -> None:
-    write_rows(tmp_path, "0", "a.parquet", ("east", "orders", 0, 5), ("east", "orders", 0, 4))
-    path = tmp_path / "a.parquet"
-    times = pa.array([1764000000123000, 7000], pa.timestamp("us", tz="UTC"))
-    table = parquet.read_table(path).append_column("timestamp", times)
-    parquet.write_table(table, path, use_deprecated_int96_timestamps=stored == "int96")
-    assert last_rows(str(tmp_path)) == {ONE: (5, 1764000000123)}
-    # And a column of another type is not the record's timestamp
-    table = parquet.read_table(path).drop_columns(["timestamp"]).append_column("timestamp", pa.array(["a", "b"]))
-    parquet.write_table(table, path)
-    assert last_rows(str(tmp_path)) == {ONE: (5, None)}
-
-
-@pytest.mark.parametrize(
-    ("gone", "why"),
-    [("1", "neither batch 1 nor a later compaction"), ("9.compact", "neither batch 9 nor a later compaction")],
-)
-def test_a_gap_in_the_sinks_log_is_refused(tmp_path: Path, gone: str, why: str) -> None:
-    first = 9 if gone == "9.compact" else 0
-    for batch in ["9.compact", "10", "11"] if first else ["0", "1", "2"]:
-        write_rows(tmp_path, batch, f"{batch}.parquet", ("east", "orders", 0, 4))
-    log = tmp_path / "_spark_metadata"
-    (log / gone).unlink()
-    with pytest.raises(OffsetDocumentError, match=why):
-        last_rows(str(tmp_path))
-    for cut in ("", "v2"):
-        (log / gone).write_text(cut)
-        with pytest.raises(OffsetDocumentError, match=f"{gone} is damaged"):
-            last_rows(str(tmp_path))
-
-
-def test_rows_without_their_place_are_refused(tmp_path: Path) -> None:
-    write_rows(tmp_path, "0", "a.parquet", ("east", "orders", 0, 4))
-    parquet.write_table(pa.table({"value": ["x"]}), tmp_path / "a.parquet")
-    with pytest.raises(OptionError, match="no column"):
-        last_rows(str(tmp_path))
-    with pytest.raises(OptionError, match="no log _spark_metadata"):
-        last_rows(str(tmp_path / "empty"))

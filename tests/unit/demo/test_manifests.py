@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -83,18 +81,6 @@ def test_the_job_has_the_interval_and_trigger_of_the_promise(git: Git) -> None:
     assert parse_duration_ms(config["options"]["metadataDiscoveryInterval"], where="it") == DISCOVERY_S * 1000
     (parquet,) = [each for each in config["sinks"] if each["name"] == "parquet"]
     assert parse_duration_ms(parquet["trigger"]["interval"], where="it") == TRIGGER_S * 1000
-
-
-def test_the_role_is_the_one_that_the_manifest_tool_prints(git: Git) -> None:
-    command = [sys.executable, "-m", "dynamic_kafka.app", "manifest", "--for", "kubeflow", "--name", "orders"]
-    command += ["--service-account", "orders-driver"]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    _, _, role, binding = yaml.safe_load_all(printed)
-    for each in (role, binding, *binding["subjects"]):
-        each.get("metadata", each).pop("namespace")  # kubectl adds it
-    _, *ours = yaml.safe_load_all((git.folder / "account.yaml").read_text())
-    assert ours == [role, binding | {"subjects": ours[1]["subjects"]}]
-    assert ours[1]["subjects"][0]["name"] == "orders-driver"
 
 
 def test_a_killed_driver_starts_again_and_an_ended_job_does_not(git: Git) -> None:

@@ -197,7 +197,15 @@ def test_the_app_yaml_of_the_guide_is_valid_and_mounted(tmp_path: Path) -> None:
     assert application["spec"]["arguments"] == ["run", f"{mounted[config_map['metadata']['name']]}/app.yaml"]
 
 
-@pytest.mark.parametrize("file", ["gitops/repository/base/rights.yaml", "demo/manifests/account.yaml"])
+@pytest.mark.parametrize(
+    "file",
+    [
+        "gitops/repository/base/rights.yaml",
+        "demo/manifests/account.yaml",
+        "kubernetes/kubeflow.yaml",
+        "kubernetes/apache.yaml",
+    ],
+)
 def test_each_example_has_the_role_of_drivers(file: str) -> None:
     objects = list(yaml.safe_load_all((ROOT / "examples" / file).read_text(encoding="utf-8")))
     (role,) = [each for each in objects if each["kind"] == "Role"]

@@ -40,7 +40,7 @@ def mounted(view: View, secrets: frozenset[str]) -> Condition:
         name = config_map_name(view.spec.application_ref.name)
         text = (
             f"driver {driver.name} {driver.mount_fault or 'does not mount the document'}: mount ConfigMap {name} as the"
-            f" folder {MOUNT_PATH}; `python -m dynamic_kafka.app manifest` prints the lines"
+            f" folder {MOUNT_PATH}; examples/kubernetes has the lines"
         )
         return condition("Mounted", False, "NotMounted", text)
     return condition("Mounted", None, "NoDriver", "no driver runs")

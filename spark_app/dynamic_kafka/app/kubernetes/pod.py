@@ -116,7 +116,7 @@ class OwnPod:
         if status == http.HTTPStatus.FORBIDDEN:
             fix = (
                 f"the driver's service account needs a Role in namespace {namespace} that lets it get and patch pods;"
-                " `python -m dynamic_kafka.app manifest` prints one"
+                " examples/kubernetes/kubeflow.yaml has one"
             )
             return PodError("forbidden", f"{message}; {fix}")
         if status == http.HTTPStatus.UNAUTHORIZED:

@@ -1,8 +1,8 @@
 """The tool `restore-offsets`: starting offsets for a new checkpoint, after a checkpoint was lost.
 
-The offsets come from the application's offset changelog, from the commits of its consumer group, or from the rows of
-its Parquet sink. The tool compares them with the clusters, and prints metadata and options. It writes no file of
-Spark's: a new query with a new checkpoint starts at these offsets.
+The offsets come from the application's offset changelog, or from the commits of its consumer group. The tool compares
+them with the clusters, and prints metadata and options. It writes no file of Spark's: a new query with a new checkpoint
+starts at these offsets.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,7 +19,6 @@ from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.app.config.schema import Sink
 from dynamic_kafka.app.internal_topics.changelog import ChangelogRecord, read_changelog
 from dynamic_kafka.app.internal_topics.home import find_home
-from dynamic_kafka.app.tools.delivered_rows import LastRow, last_rows
 from dynamic_kafka.app.tools.formatting import shown_time
 from dynamic_kafka.app.tools.restored_offsets import SavedOffsets, restore
 from dynamic_kafka.app.tools.restored_text import restored_text, restored_wire
@@ -39,7 +38,7 @@ from dynamic_kafka.state.checkpoints import Checkpoint
 from dynamic_kafka.wording import first_few
 
 HELP = "print starting offsets for a new checkpoint, after the old one was lost"
-ORIGINS = ("changelog", "group", "sink")
+ORIGINS = ("changelog", "group")
 DEADLINE_S = 60.0
 
 log = logging.getLogger(__name__)
@@ -56,8 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--from",
         dest="origin",
         choices=ORIGINS,
-        help="the source of the offsets: the offset changelog (default if there is one), the commits of the consumer"
-        " group, or the rows of the Parquet sink",
+        help="the source of the offsets: the offset changelog (default if there is one), or the commits of the"
+        " consumer group",
     )
     parser.add_argument(
         "--leave-out",
@@ -74,14 +73,13 @@ def run(arguments: argparse.Namespace) -> int:
     config = load_config(arguments.app)
     gathered = _Gathered.of(config, config.sink(arguments.sink), arguments.source)
     origin = arguments.origin or gathered.default_origin()
-    saved, others = gathered.saved(origin), gathered.evidence(origin)
+    saved = gathered.saved(origin)
     evaluates = gathered.options.record_evaluator is not None
     restored = restore(
         saved,
         gathered.answers,
         gathered.subscription,
-        delivered=others.values(),
-        rows=others.get("sink"),
+        delivered=gathered.commits_to_compare() if origin != "group" else {},
         left_out=arguments.leave_out,
         stops=gathered.record_times(saved.ended or {}).keys() if evaluates else None,
     )
@@ -122,8 +120,8 @@ class _Gathered:
         declared = self.config.file.internal_topics
         if declared is None or declared.offset_changelog is None:
             raise OptionError(
-                f"{self.config.source} has no internalTopics.offsetChangelog: choose the source of the offsets with"
-                " --from group or --from sink"
+                f"{self.config.source} has no internalTopics.offsetChangelog: take the commits of the consumer group"
+                " with --from group"
             )
         return "changelog"
 
@@ -131,51 +129,20 @@ class _Gathered:
         """Return the offsets of one source. Raises OptionError if there are none."""
         if origin == "changelog":
             return self._of_changelog()
-        if origin == "sink" and "retention" in map(str.lower, self.sink.options):
-            raise OptionError(
-                f"{self.config.source}: the log of sink {self.sink.name!r} forgets old files (option retention), and"
-                " with them the offsets of quiet partitions: choose another source with --from"
-            )
-        saved = self._committed() if origin == "group" else self.rows
+        saved = self._committed()
         if not saved.next:
             raise OptionError(
                 f"{self.config.source}, sink {self.sink.name}: {saved.origin} have no offset of a subscribed topic"
             )
         return saved
 
-    def evidence(self, origin: str) -> dict[str, Mapping[Split, int]]:
-        """Return what the other sources, as far as they can be read, show about deliveries."""
-        delivered: dict[str, Mapping[Split, int]] = {}
-        sources: Mapping[str, Callable[[], SavedOffsets]] = {"group": self._committed, "sink": lambda: self.rows}
-        for other, read in sources.items():
-            if other == origin:
-                continue
-            try:
-                shown = read()
-                delivered[other] = {split: end for split, end in shown.next.items() if split not in shown.foreign}
-            except DynamicKafkaError as error:
-                log.debug("the %s is not compared: %s", other, error)
-        return delivered
-
-    @cached_property
-    def rows(self) -> SavedOffsets:
-        """The offset after the last row of each split, compared with the record that its topic has there now.
-
-        Raises:
-            OptionError, OffsetDocumentError: the sink has no Parquet files, or these or their log cannot be read.
-        """
-        if self.sink.format_name != "parquet" or self.sink.folder is None:
-            raise OptionError(f"{self.config.source}: sink {self.sink.name!r} writes no Parquet files")
-        # Rows have the id that their cluster had then.
-        last: dict[Split, LastRow] = {}
-        for read, row in last_rows(self.sink.folder).items():
-            split = read._replace(cluster=self.subscription.present_id(read.cluster))
-            last[split] = max(last.get(split, row), row, key=LastRow.order)
-        stamped = {split: row for split, row in last.items() if row.timestamp_ms is not None}
-        there = self.record_times({split: row.offset for split, row in stamped.items()})
-        proven = frozenset(split for split, at_ms in there.items() if at_ms == stamped[split].timestamp_ms)
-        ends = {split: row.offset + 1 for split, row in last.items()}
-        return SavedOffsets(f"the rows in {self.sink.folder}", ends, proven=proven, foreign=frozenset(there) - proven)
+    def commits_to_compare(self) -> Mapping[Split, int]:
+        """Return the group's commits, which show what was delivered since; empty if they cannot be read."""
+        try:
+            return self._committed().next
+        except DynamicKafkaError as error:
+            log.debug("the group is not compared: %s", error)
+            return {}
 
     def record_times(self, offsets: Mapping[Split, int]) -> dict[Split, int]:
         """Return the timestamps of the records at these offsets, of those that are still there."""

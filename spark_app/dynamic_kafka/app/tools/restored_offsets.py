@@ -1,12 +1,13 @@
 """Starting offsets for a new checkpoint from what is left of a lost one, compared with the clusters. Pure.
 
-`restore_offsets.py` gathers the facts: the saved offsets, further evidence of deliveries, and the clusters' answers.
+`restore_offsets.py` gathers the facts: the saved offsets, the group's commits, and the clusters' answers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from dynamic_kafka.errors import IdentityError, OffsetDocumentError
 from dynamic_kafka.metadata.subscription import Subscription
@@ -25,8 +26,6 @@ class SavedOffsets:
         origin: the source in words.
         kafka_ids: {cluster: `cluster.id`}, where the source has it.
         topic_ids: {(cluster, topic): topic id}, where the source has it.
-        proven: splits whose topic still has the last record that the source has of them.
-        foreign: splits whose topic has another record in its place.
         ended: the stop record's offset of each split that a record evaluator has ended; None if the source does not
             show them.
         over: whether all splits of the query had ended.
@@ -36,8 +35,6 @@ class SavedOffsets:
     next: Mapping[Split, int]
     kafka_ids: Mapping[str, str] = field(default_factory=dict)
     topic_ids: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    proven: frozenset[Split] = frozenset()
-    foreign: frozenset[Split] = frozenset()
     ended: Mapping[Split, int] | None = None
     over: bool = False
 
@@ -71,7 +68,6 @@ class RestoredSplit:
         waiting: the offsets from there to the end.
         twice: those of them that were delivered already, as other evidence shows; None if there is no other evidence.
         missed: offsets between the saved one and the first one that is still there.
-        unseen: offsets before the start that have no row in the sink: filtered out, or never delivered.
         ended: whether the start is before a stop record, which is still there, or at it.
 
     Numbers of offsets are upper bounds of records: compaction and transactions leave offsets without a record.
@@ -82,7 +78,6 @@ class RestoredSplit:
     waiting: int
     twice: int | None
     missed: int
-    unseen: int | None
     ended: bool = False
 
 
@@ -111,8 +106,7 @@ def restore(
     answers: Mapping[str, ClusterObservation],
     subscription: Subscription,
     *,
-    delivered: Collection[Mapping[Split, int]] = (),
-    rows: Mapping[Split, int] | None = None,
+    delivered: Mapping[Split, int] = MappingProxyType({}),
     left_out: Collection[str] = (),
     stops: Collection[Split] | None = None,
 ) -> RestoredOffsets:
@@ -120,8 +114,7 @@ def restore(
 
     Args:
         answers: of all clusters of the subscription, with their earliest offsets.
-        delivered: other evidence: the next offset of each split after deliveries or commits.
-        rows: the offset after the last row of each split in the sink, if it was read.
+        delivered: other evidence: the committed offset of splits.
         left_out: `cluster` or `cluster/topic`, which start anew whatever is saved.
         stops: those of the ended splits whose stop record is still there; None without a record evaluator.
 
@@ -147,15 +140,13 @@ def restore(
                 f" {latest}: its log was cut off. To start this topic anew: --leave-out {split.cluster}/{split.topic}"
             )
         first = max(start, earliest)
-        known = [offsets[split] for offsets in delivered if split in offsets]
         splits.append(
             RestoredSplit(
                 split,
                 start=None if offset is None else first,
                 waiting=latest - first,
-                twice=max(0, min(max(known), latest) - first) if known else None,
+                twice=max(0, min(delivered[split], latest) - first) if split in delivered else None,
                 missed=max(0, earliest - start),
-                unseen=None if rows is None or offset is None else max(0, start - rows.get(split, earliest)),
                 ended=offset is not None and split in (saved.ended or ()),
             )
         )
@@ -193,9 +184,6 @@ def _check_identities(
             if old is not None and new is not None and old != new:
                 text = f"topic {topic!r} of cluster {cluster!r} {recreation(old, new)}"
                 problems.append((f"{cluster}/{topic}", text))
-    for split in sorted(saved.foreign & kept.keys()):
-        text = f"{split} has a record with another timestamp where {saved.origin} end: the topic was re-created, or"
-        problems.append((f"{split.cluster}/{split.topic}", f"{text} the sink's transformation changes `timestamp`"))
     if problems:
         flags = " ".join(dict.fromkeys(f"--leave-out {what}" for what, _ in problems))
         raise IdentityError(
@@ -221,7 +209,7 @@ def _check_stop_records(saved: SavedOffsets, present: Collection[Split], stops: 
 
 
 def _unchecked(saved: SavedOffsets, splits: Collection[RestoredSplit]) -> Iterator[str]:
-    restored = [split.split for split in splits if split.start is not None and split.split not in saved.proven]
+    restored = [split.split for split in splits if split.start is not None]
     for cluster in sorted({split.cluster for split in restored}):
         if cluster not in saved.kafka_ids:
             yield cluster

@@ -81,16 +81,12 @@ def _unnamed(saved: SavedOffsets, restored: RestoredOffsets) -> Iterator[str]:
 def _sums(restored: RestoredOffsets) -> str:
     known = [split.twice for split in restored.splits if split.twice is not None]
     lines = [
-        f"Another source shows {sum(known)} offsets behind the start as delivered or committed: their records come"
-        " twice, and so does all that was delivered after it."
+        f"The group shows {sum(known)} offsets behind the start as committed: their records come twice, and so does all"
+        " that was delivered after it."
         if known
         else "It is not known how many records come twice.",
         f"At most {sum(split.missed for split in restored.splits)} records are missed: they have expired since.",
     ]
-    unseen = [split.unseen for split in restored.splits if split.unseen is not None]
-    if unseen:
-        text = "records before the start have no row in the sink: its transformation dropped them, or they are missed"
-        lines.append(f"At most {sum(unseen)} {text}.")
     new = sum(split.start is None for split in restored.splits)
     if new:
         lines.append(f"{new} partitions are not saved, and start at their first record.")
