@@ -262,7 +262,7 @@ class Replays:
         changed = self._changed.is_left_out(part, cluster, end, seen)
         # With an amendment, the next plan continues at the new topic's first offset. Without a place to record one,
         # executors compare the ids themselves.
-        return "recreated" if changed and self._state is not None and end.query else None
+        return "recreated" if changed and self._state is not None else None
 
     def _without_recreated(
         self, ranges: list[SplitRange], end: OffsetDocument, reports: Iterable[Seen]

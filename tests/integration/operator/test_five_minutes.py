@@ -1,4 +1,4 @@
-"""Steps 2 to 6 of "Five minutes" in docs/how-to/operator.md, with its YAML, Kubeflow's operator and a fake driver."""
+"""Steps 2 to 6 of docs/start/operator.md, with its YAML, Kubeflow's operator and a fake driver."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from tests.support.operator import CONFIG_MAPS, STREAMS, SUBSCRIPTIONS, Operator
 from tests.support.places import ROOT
 from tests.support.resources import condition
 
-GUIDE = (ROOT / "docs" / "how-to" / "operator.md").read_text(encoding="utf-8")
-TOUR = GUIDE.partition("\n## Five minutes\n")[2].partition("\n## ")[0].replace("orders-app", "app")
+TOUR = (ROOT / "docs" / "start" / "operator.md").read_text(encoding="utf-8").replace("orders-app", "app")
 RESOURCES = {
     "KafkaStream": STREAMS,
     "KafkaStreamSubscription": SUBSCRIPTIONS,

@@ -124,7 +124,7 @@ def test_the_command_line_starts_in_the_spark_image(spark_app: Image) -> None:
 
 def test_a_driver_starts_from_the_documented_file(spark_app: Image) -> None:
     """As Spark on Kubernetes starts a driver: by the image's entrypoint, with the file of a SparkApplication."""
-    page = (ROOT / "docs" / "how-to" / "operator.md").read_text()
+    page = (ROOT / "docs" / "start" / "operator.md").read_text()
     [file] = set(re.findall(r"mainApplicationFile: (local://\S+)", page))
     command = [*spark_app.config["Entrypoint"], "driver", file, "--help"]
     assert output(spark_app, "env", "SPARK_DRIVER_BIND_ADDRESS=127.0.0.1", *command).startswith("usage: python -m")

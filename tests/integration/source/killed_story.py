@@ -16,6 +16,7 @@ import pyspark
 from tests.integration.source.evaluators import END
 from tests.support.driver_process import DriverProcess
 from tests.support.fixtures import Brokers
+from tests.support.object_store import BUCKET
 from tests.support.streams import Rows, cluster, parquet_rows, produce, stream, write_metadata
 
 DRIVER = """
@@ -64,6 +65,7 @@ class KilledStory:
             "stateLocation": folder / "state",
             **options,
         }
+        self.environment: dict[str, str] = {}
         self._drivers = 0
         self.kill("nobody")
 
@@ -72,6 +74,15 @@ class KilledStory:
         more = {each: {"topicIds": {self.topic: topic_id}} for each, topic_id in pins.items()}
         named = (cluster(each, getattr(self.brokers, each), [self.topic], **more.get(each, {})) for each in clusters)
         write_metadata(self.folder / "streams.json", stream("orders", *named))
+
+    def keep_state_in(self, store: Mapping[str, str]) -> None:
+        """Keep the state in an object store instead of the folder.
+
+        Args:
+            store: the environment with its address and log-in.
+        """
+        self.environment |= store
+        self.options["stateLocation"] = f"s3a://{BUCKET}/{self.folder.name}"
 
     def kill(self, what: str) -> None:
         """Name the next process to kill once, and its step."""
@@ -96,7 +107,7 @@ class KilledStory:
         self._drivers += 1
         given = [str(self.folder), master, *(f"{name}={value}" for name, value in self.options.items())]
         log = self.folder / f"driver-{self._drivers}.log"
-        return DriverProcess(DRIVER, given, log, environment={"SPARK_HOME": str(home)})
+        return DriverProcess(DRIVER, given, log, environment={"SPARK_HOME": str(home), **self.environment})
 
     def failure(self) -> str:
         """Return why the query of a driver process has failed; empty if it has not."""

@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 from tests.integration.source.evaluators import END
 from tests.integration.source.killed_story import KilledStory
 from tests.support.fixtures import Brokers
+from tests.support.object_store import object_store
 from tests.support.streams import Row, Rows, assert_rows, last_document
 
 pytestmark = pytest.mark.deep("a kill at each step")
@@ -64,6 +65,13 @@ def test_drivers_killed_at_each_step_change_no_row(story: Story) -> None:
 
 
 def test_workers_killed_at_the_report_change_no_row(story: Story) -> None:
+    # The reports go to an object store here: a write to one ends otherwise than a write to a folder
+    with object_store() as store:
+        story.keep_state_in(store)
+        _kill_workers_at_the_report(story)
+
+
+def _kill_workers_at_the_report(story: Story) -> None:
     story.name("a", "b")
     wanted = story.produce("a", 7, end=True) + story.produce("b", 1)
     story.kill("worker before the report")

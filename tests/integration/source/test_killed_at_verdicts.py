@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from dynamic_kafka.state.store import StateLocation
 from dynamic_kafka.state.verdicts import saved_changes
 from tests.integration.source.killed_story import KilledStory
 from tests.support.fixtures import Brokers
-from tests.support.streams import last_document, produce, start_query
+from tests.support.object_store import object_store
+from tests.support.streams import Rows, last_document, produce, start_query
 
 pytestmark = pytest.mark.deep("a kill at each step")
 
@@ -34,7 +36,30 @@ class Story(KilledStory):
         """Return the recorded verdicts."""
         document = last_document(self.folder / "query-checkpoint")
         assert document is not None
-        return list(saved_changes(StateLocation(str(self.folder / "state")), document.query, "verdict").values())
+        state = StateLocation(str(self.options["stateLocation"]))
+        return list(saved_changes(state, document.query, "verdict").values())
+
+    def ends_with(self, spark: SparkSession) -> str:
+        """Start the next driver, and return the error of its query. One that needs a store's log-in is a process."""
+        if self.environment:
+            (self.folder / "failed").unlink()
+            with self.start("local[2,4]") as driver:
+                driver.wait_until(lambda: bool(self.failure()), "the end of the query")
+            return self.failure()
+        with start_query(spark, self.options, self.folder, sink="parquet") as query:
+            text = query.wait_failed()
+            ended = cause_of(query.query.exception())
+        assert isinstance(ended, TopicIntegrityError), text
+        return str(ended)
+
+    def reads_on(self, spark: SparkSession, wanted: Rows) -> None:
+        """Start another driver, which delivers these rows."""
+        if self.environment:
+            with self.start("local[2,4]") as driver:
+                driver.wait_until(lambda: self.rows() == wanted, "the rows")
+            return
+        with start_query(spark, self.options, self.folder, sink="parquet") as query:
+            query.wait_rows(wanted)
 
 
 KILLS = [
@@ -47,13 +72,28 @@ KILLS = [
 ]
 
 
+IN_A_STORE = "worker after the executor's verdict"
+"""The kill whose verdict is in an object store, not in a folder."""
+
+
+@pytest.fixture
+def story(tmp_path: Path, brokers: Brokers, orders: str, kill: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Story]:
+    made = Story(tmp_path, brokers, orders)
+    if kill != IN_A_STORE:
+        yield made
+        return
+    with object_store() as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        made.keep_state_in(environment)
+        yield made
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kill", KILLS)
-def test_a_killed_process_changes_no_verdict(
-    spark: SparkSession, tmp_path: Path, brokers: Brokers, orders: str, kill: str
-) -> None:
+def test_a_killed_process_changes_no_verdict(spark: SparkSession, story: Story, kill: str) -> None:
     # Given a driver whose executor holds a range, or which plans nothing for a while
-    story = Story(tmp_path, brokers, orders)
+    brokers, orders = story.brokers, story.topic
     story.name("a", "b")
     story.kill(kill)
     wanted, old = story.produce("a", 4) + story.produce("b", 2), story.id()
@@ -80,14 +120,9 @@ def test_a_killed_process_changes_no_verdict(
     assert story.verdicts() == ([change] if by_worker or " after " in kill else [])
 
     # Then the next driver ends with these words
-    with start_query(spark, story.options, story.folder, sink="parquet") as query:
-        text = query.wait_failed()
-        ended = cause_of(query.query.exception())
-    assert isinstance(ended, TopicIntegrityError), text
-    assert str(ended) == str(integrity_error([change]))
+    assert story.ends_with(spark) == str(integrity_error([change]))
     assert story.verdicts() == [change]
 
     # And once the metadata name the new id, each row comes once
     story.name("a", "b", pins={"a": story.id()})
-    with start_query(spark, story.options, story.folder, sink="parquet") as query:
-        query.wait_rows(wanted)
+    story.reads_on(spark, wanted)

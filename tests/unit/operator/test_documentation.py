@@ -28,7 +28,8 @@ from tests.support.places import ROOT
 from tests.unit.operator.recorded_states import silent
 from tests.unit.operator.test_crash_points import LEASE, POINTS
 
-GUIDE = (ROOT / "docs" / "how-to" / "operator.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "docs" / shelf / "operator.md" for shelf in ("start", "how-to")]
+GUIDE = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 CODE = ROOT / "operator" / "kafkastream_operator"
 SNIPPETS = [yaml.safe_load(text) for text in re.findall(r"^```yaml\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)]
 WORD = re.compile(r"[A-Z][A-Za-z]+")
