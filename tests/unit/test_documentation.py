@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.app.config.loading import load_config
-from dynamic_kafka.app.kubernetes import driver_report, reporter
+from dynamic_kafka.app.kubernetes import report_content, reporter
 from dynamic_kafka.app.telemetry.metrics import METRICS, PREFIX
 from dynamic_kafka.driver import enumerator, observer, read_tasks, replay
 from dynamic_kafka.executor.reading import range_reader
@@ -48,7 +48,7 @@ HOPS = {
         next_step,
         apply_plan,
         reporter,
-        driver_report,
+        report_content,
         in_force,
     ],
 }

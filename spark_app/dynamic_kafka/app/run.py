@@ -211,7 +211,7 @@ class Telemetry:
         if pod is None:
             log.debug("no service account is mounted, so this is no pod: no reports to the operator")
             return
-        from dynamic_kafka.app.kubernetes.driver_report import abilities_of
+        from dynamic_kafka.app.kubernetes.report_content import abilities_of
         from dynamic_kafka.app.kubernetes.reporter import CommittedProgress, Reporter
 
         options = {sink.name: self.config.parsed_options(sink) for sink in self.config.sinks}

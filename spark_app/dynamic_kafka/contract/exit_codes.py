@@ -82,9 +82,8 @@ MEANINGS: Mapping[int, ExitMeaning] = {
         "An internal topic is missing, or was re-created.",
         reason="InternalTopicMissing",
         remedy="an internal topic is missing or was re-created; the driver's log names it. Its records are lost if it"
-        f" existed before. To make it, run {INIT_COMMAND} where the application's image and app.yaml are, or the Job"
-        " examples/kubernetes/init-job.yaml; then start the application again. If others exist, `init` needs the flag"
-        " that the log names",
+        f" existed before. Make it with {INIT_COMMAND}, or the Job examples/kubernetes/init-job.yaml, and the flag that"
+        " the log names; then start again",
     ),
     ExitCode.MISCONFIGURED_INTERNAL_TOPIC: ExitMeaning(
         "Internal topics are not as `app.yaml` declares them; the message lists all deviations.",

@@ -48,10 +48,8 @@ def older_than_state(document: OffsetDocument, state: str, held: str, newest: in
     """
     return StaleCheckpointError(
         f"the checkpoint ends at document {document.number} of query {document.query}, but {state} holds {held} of"
-        f" document {newest}: the checkpoint was restored from a backup and is older than the progress of this query."
-        " Restore the newer checkpoint, start with a new one, or set allowOldCheckpoint=true to continue and read the"
-        " later records again. Do not set it with a file sink: it skips the batches that it already has by their"
-        " number, new records included"
+        f" document {newest}: the checkpoint was restored from a backup. Restore the newer one, or, without a file"
+        " sink, set allowOldCheckpoint=true"
     )
 
 

@@ -16,9 +16,10 @@ from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.metadata.topic_ids import saved_topic_id
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.document.progress import OffsetDocument
-from dynamic_kafka.planning.losses.dataloss import is_recreated, recreated_while_pending
+from dynamic_kafka.planning.losses.dataloss import recreated_while_pending
 from dynamic_kafka.planning.observation import ClusterObservation, Observation
 from dynamic_kafka.planning.questions import AbsentTopicsQuestion, DisputedIdsQuestion, Topics
+from dynamic_kafka.planning.sameness.identity import is_another
 from dynamic_kafka.planning.sameness.integrity import TopicChange, changes_of, found_id, integrity_error, standing
 from dynamic_kafka.planning.splits import SplitRange
 from dynamic_kafka.state.folder import Seen
@@ -110,16 +111,16 @@ class ChangedTopics:
             return True
         if self._options.topic_integrity_check:
             raise integrity_error([change])
-        return self.is_recreated(part, end, topic_id)
+        return self.must_leave_out(part, end, topic_id)
 
-    def is_recreated(self, part: SplitRange, end: OffsetDocument, topic_id: str | None) -> bool:
+    def must_leave_out(self, part: SplitRange, end: OffsetDocument, topic_id: str | None) -> bool:
         """Return whether another topic has the name of a range's topic: the range's offsets mean nothing there.
 
         Raises:
             DataLossError: it has, and `failOnDataLoss` is set.
         """
         planned = end.topic(part.split.cluster, part.split.topic)
-        if planned is None or topic_id is None or not is_recreated(planned.topic_id, topic_id):
+        if planned is None or topic_id is None or not is_another(planned.topic_id, topic_id):
             return False
         if self._options.fail_on_data_loss:
             raise DataLossError(recreated_while_pending(part, planned.topic_id, topic_id))
@@ -129,7 +130,7 @@ class ChangedTopics:
         """Return whether executors have read nothing of a range, since they found another topic. Raises as above."""
         if report is None:
             return False
-        return bool(report.content.get("accepted")) or self.is_recreated(part, end, str(report.content["topicId"]))
+        return bool(report.content.get("accepted")) or self.must_leave_out(part, end, str(report.content["topicId"]))
 
     def _is_accepted(self, query: str, change: TopicChange) -> bool:
         if self._state is None or not query:

@@ -17,8 +17,8 @@ from dynamic_kafka.planning.document.codec import fingerprint
 from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.document.stop_records import StopRecord
 from dynamic_kafka.planning.observation import Observation
+from dynamic_kafka.planning.sameness.cluster_renames import current_ids
 from dynamic_kafka.planning.sameness.identity import saved_identity
-from dynamic_kafka.planning.sameness.renames import current_ids
 from dynamic_kafka.planning.splits import SplitRange, slice_ranges
 
 

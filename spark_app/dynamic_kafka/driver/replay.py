@@ -30,8 +30,8 @@ from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.observation import Observation
 from dynamic_kafka.planning.plan import check_chain, ranges_between
 from dynamic_kafka.planning.questions import AbsentTopicsQuestion
+from dynamic_kafka.planning.sameness.cluster_renames import carry_over, current_ids
 from dynamic_kafka.planning.sameness.identity import identity_choices, saved_identity
-from dynamic_kafka.planning.sameness.renames import carry_over, current_ids
 from dynamic_kafka.planning.splits import SplitRange
 from dynamic_kafka.state.folder import TOPIC_ID, Seen
 from dynamic_kafka.state.incarnation import Incarnation

@@ -72,14 +72,12 @@ def check_group(
         elif foreign and age_ms < IN_USE_MS:
             raise GroupInUseError(
                 f"query {other.query} commits to consumer group {group!r} of cluster {cluster!r}, last"
-                f" {max(0, age_ms) // 1000} s ago: give each query a group of its own (kafka.group.id; in the"
-                " application a sink's groupId). If that query has ended, start again in"
-                f" {(IN_USE_MS - age_ms) // 1000 + 1} s"
+                f" {max(0, age_ms) // 1000} s ago: give each query a group of its own (kafka.group.id). If that query"
+                f" has ended, start again in {(IN_USE_MS - age_ms) // 1000 + 1} s"
             )
         if other.query == mark.query and other.number > mark.number and not allow_old:
             raise StaleCheckpointError(
                 f"the checkpoint is at document {mark.number}, but group {group!r} of cluster {cluster!r} has"
                 f" commits of its document {other.number}: the checkpoint was restored from a backup. Restore the newer"
-                " one, or set allowOldCheckpoint=true to read the later records again. Do not set it with a file sink,"
-                " which skips batches whose numbers it already has, and loses new records in them"
+                " one, or, without a file sink, set allowOldCheckpoint=true"
             )

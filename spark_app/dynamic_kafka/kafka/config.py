@@ -154,8 +154,8 @@ class ClusterClient:
         if secrets and foreign and not own_log_in:
             raise SecretWithheldError(
                 f"{where}: metadata names the server {first_few(foreign)}, which may not get the secrets of the options"
-                f" ({shown(secrets)}): if it is yours, add it to the option allowedServers, or give the cluster a"
-                " complete log-in in its secret folder; else find out who changed the metadata"
+                f" ({shown(secrets)}): if it is yours, add it to the option allowedServers; else find out who changed"
+                " the metadata"
             )
         if foreign:
             given = {key: value for key, value in given.items() if key not in secrets}
@@ -165,7 +165,7 @@ class ClusterClient:
             raise SecretWithheldError(
                 f"{where}: its metadata or secret folder sets {', '.join(map(repr, weaker))}, which may protect the"
                 f" secrets of the options ({shown(secrets)}) less than the options do: take it out there (and set"
-                f" {shown(weaker)} if you mean it), or give the cluster a complete log-in in its secret folder"
+                f" {shown(weaker)} if you mean it)"
             )
         return resolved
 

@@ -165,7 +165,6 @@ def _with_native_stores(properties: Mapping[str, str], where: str, warn: Callabl
     elif store is not None and key_type != "PKCS12" and not store.lower().endswith((".p12", ".pfx")):
         raise OptionError(
             f"{where}: Kafka property 'ssl.keystore.location' is a Java key store, which librdkafka can't"
-            " read; convert it (keytool -importkeystore -deststoretype PKCS12) and set kafka.ssl.keystore.type=PKCS12,"
-            " or set kafka.ssl.certificate.location and kafka.ssl.key.location to PEM files"
+            " read; convert it (keytool -importkeystore -deststoretype PKCS12) and set kafka.ssl.keystore.type=PKCS12"
         )
     return native if trust is None else {"ssl.ca.location": trust} | native

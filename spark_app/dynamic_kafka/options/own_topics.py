@@ -71,8 +71,8 @@ class OwnTopics(TopicHome):
         if named and self.is_home(cluster, kafka_id, home_id):
             raise OptionError(
                 f"the streams name topics of cluster {cluster!r} to which this application itself writes its offset"
-                f" changelog or its dead letters: {first_few(named)}. Each batch would make records for the next one:"
-                " take them out of the streams, or read them with another application"
+                f" changelog or its dead letters: {first_few(named)}. Take them out of the streams"
+                " (docs/how-to/internal-topics.md#internal-topics-are-no-streams)"
             )
 
 

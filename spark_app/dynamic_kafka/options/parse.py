@@ -139,8 +139,8 @@ def _check_secrets(service: str, kafka_properties: Mapping[str, str], allowed: s
     if secrets and allowed is None and service not in ("static", "single-cluster"):
         raise OptionError(
             f"the options hold secrets ({shown(secrets)}), and metadataService={service} brings servers from outside:"
-            " set 'allowedServers' to the servers that may get these secrets (host:port,host:port), or to * if you"
-            " trust whoever writes the metadata; or put each cluster's log-in into its secret folder"
+            " set 'allowedServers' to the servers that may get these secrets (host:port,host:port)"
+            " (docs/reference/options.md#the-servers-that-get-secrets)"
         )
     if allowed is not None and not secrets:
         return ["option 'allowedServers' has no effect: the kafka.* options hold no secret"]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.document.progress import OffsetDocument
-from dynamic_kafka.planning.sameness.renames import rename
+from dynamic_kafka.planning.sameness.cluster_renames import rename
 from dynamic_kafka.planning.starting import must_find_all
 
 

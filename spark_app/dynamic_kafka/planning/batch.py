@@ -12,18 +12,19 @@ from dataclasses import dataclass, replace
 from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.planning.checks import check_clusters, check_homes, check_topics, refuse_own_topics, void_acceptances
 from dynamic_kafka.planning.document.progress import OffsetDocument, has_stop_records
-from dynamic_kafka.planning.ending import awaited_before_the_end, goes_on, has_read_all
+from dynamic_kafka.planning.ending import all_stop_records_reached, awaited_before_the_end, goes_on
 from dynamic_kafka.planning.losses.acceptance import LossOutcome, judge_losses
-from dynamic_kafka.planning.losses.dataloss import DataLoss, epochs_to_check, find_data_loss, is_recreated
+from dynamic_kafka.planning.losses.dataloss import DataLoss, epochs_to_check, find_data_loss
 from dynamic_kafka.planning.observation import ClusterObservation, Note, observed_topic
 from dynamic_kafka.planning.plan import Plan, advance, open_splits
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.questions import EpochEndsQuestion, Steps
 from dynamic_kafka.planning.reconcile import Reconciled, reconcile
 from dynamic_kafka.planning.resolution import kept_stop_warnings, resolve_positions, with_explicit_ids
+from dynamic_kafka.planning.sameness.cluster_renames import carry_over
 from dynamic_kafka.planning.sameness.deleted_topics import confirm_absences, mark_deleted_topics
+from dynamic_kafka.planning.sameness.identity import is_another
 from dynamic_kafka.planning.sameness.integrity import TopicChange, check_integrity
-from dynamic_kafka.planning.sameness.renames import carry_over
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.planning.starting import is_bounded
 
@@ -105,7 +106,7 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
         _, stops = yield from resolve_positions(given, replace(reconciled, document=ready, new={}))
         ready = open_splits(ready, {}, stops, answers)
     waits_for = ""
-    if (given.options.record_evaluator is not None or has_stop_records(ready)) and has_read_all(ready):
+    if (given.options.record_evaluator is not None or has_stop_records(ready)) and all_stop_records_reached(ready):
         # A broker with old metadata lacks a topic that is new. The query would end for ever without it.
         confirmed = yield from confirm_absences(progress, wanted, answers, every=True)
         waits_for = awaited_before_the_end(given, ready, wanted, confirmed)
@@ -142,4 +143,4 @@ def _had_topic(
     if progress.parked_topic(split.cluster, split.topic) is not None:
         return new_topic
     topic, seen = progress.topic(split.cluster, split.topic), observed_topic(answers, split.cluster, split.topic)
-    return topic is not None and seen is not None and is_recreated(topic.topic_id, seen.topic_id)
+    return topic is not None and seen is not None and is_another(topic.topic_id, seen.topic_id)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 
 from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.planning.document.progress import OffsetDocument, TopicProgress
-from dynamic_kafka.planning.losses.dataloss import is_recreated
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.plan_input import PlanInput
+from dynamic_kafka.planning.sameness.identity import is_another
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.wording import first_few
 
@@ -39,12 +39,12 @@ class Targets:
                 known = self.topics.setdefault((cluster, name), replace(topic, latest={}))
                 # A broker with old metadata may lack a partition, and describe it later.
                 new = {partition: end for partition, end in topic.latest.items() if partition not in known.latest}
-                if new and not is_recreated(known.topic_id, topic.topic_id):
+                if new and not is_another(known.topic_id, topic.topic_id):
                     self.ends |= {Split(cluster, name, partition): end for partition, end in new.items()}
                     self.topics[cluster, name] = replace(known, latest={**known.latest, **new})
 
 
-def has_read_all(progress: OffsetDocument) -> bool:
+def all_stop_records_reached(progress: OffsetDocument) -> bool:
     """Return whether all splits of an unbounded run have reached their stop records. Without any split none has."""
     return not progress.bounded and any(True for _ in progress.splits()) and not any(progress.open_splits())
 
@@ -144,7 +144,7 @@ def _is_read(
     now = answer.topics.get(name) if answer is not None else None
     # Offsets of the old topic cannot be compared with the ends of a topic re-created under its name. If the plan had
     # the new topic's description, its loss is accepted, and the next run reads it to its end.
-    if is_recreated(ending.topic_id, now.topic_id if now is not None else reading.topic_id):
+    if is_another(ending.topic_id, now.topic_id if now is not None else reading.topic_id):
         return now is not None
     if not targets.assigned and any(p not in ending.latest and not reading.finished(p) for p in reading.next):
         return False  # only brokers with old metadata have answered: they lack a partition that was read before

@@ -19,8 +19,8 @@ from typing import TypeVar
 from dynamic_kafka.errors import OffsetDocumentError
 from dynamic_kafka.planning.document.codec import fingerprint
 from dynamic_kafka.planning.document.progress import OffsetDocument, TopicProgress
-from dynamic_kafka.planning.losses.dataloss import is_recreated
 from dynamic_kafka.planning.observation import ClusterObservation, observed_topic
+from dynamic_kafka.planning.sameness.identity import is_another
 from dynamic_kafka.planning.splits import Split, SplitRange
 
 TopicChange = Callable[[str, str, TopicProgress], TopicProgress]
@@ -120,11 +120,9 @@ def check_chain(start: OffsetDocument, end: OffsetDocument) -> None:
     text = f"the offset document {end.number} does not follow the one that Spark names before it ({start.number})"
     if start.query == end.query and end.number > start.number + 1:
         raise OffsetDocumentError(
-            f"{text}: Spark has logged none of the documents in between. With its option asyncProgressTrackingEnabled"
-            " it logs only some batches, and then cannot repeat one that was cut off. Take this option out of the"
-            " query, and start with a new checkpoint, with startingOffsets from the column PENDING FROM that `inspect`"
-            " shows of this one: the records since the last logged batch are delivered again. If the query never had"
-            " this option, files of the checkpoint were deleted: restore them"
+            f"{text}: Spark has logged none of those in between. Take asyncProgressTrackingEnabled out of the query,"
+            " and start a new checkpoint with startingOffsets from the column PENDING FROM that `inspect` shows"
+            " (docs/reference/behaviour.md#after-a-crash)"
         )
     raise OffsetDocumentError(f"{text}: the checkpoint was edited or mixed up; restore it, or start with a new one")
 
@@ -265,7 +263,7 @@ def _with_starts(document: OffsetDocument, before: OffsetDocument, logged: Offse
         was, shown = before.clusters[cluster].topics[name], logged.topic(cluster, name)
         own = was.next
         # The same offset of a re-created topic is another place, with another leader epoch.
-        same = shown is not None and not is_recreated(shown.topic_id, topic.topic_id)
+        same = shown is not None and not is_another(shown.topic_id, topic.topic_id)
         known: Mapping[int, int] = shown.next if shown and same else {}
         if own == known:
             return topic

@@ -17,8 +17,8 @@ from dynamic_kafka.planning.document.progress import (
     Topic,
     TopicProgress,
 )
-from dynamic_kafka.planning.losses.dataloss import is_recreated, recreation
 from dynamic_kafka.planning.observation import ClusterObservation, Note, NoteKind, TopicObservation
+from dynamic_kafka.planning.sameness.identity import is_another, recreation
 from dynamic_kafka.planning.splits import Split
 
 
@@ -150,16 +150,16 @@ class _Reconciliation:
         kept = self.parked.get(cluster, {}).pop(topic, None)
         parked = kept.progress if kept is not None else None
         was = active.get(topic) or self.document.any_topic(cluster, topic)
-        recreated = was is not None and is_recreated(was.topic_id, seen.topic_id)
+        recreated = was is not None and is_another(was.topic_id, seen.topic_id)
         if progress is None:
             progress = TopicProgress(stream, {}, topic_id=seen.topic_id)
-        if parked is not None and is_recreated(parked.topic_id, seen.topic_id):
+        if parked is not None and is_another(parked.topic_id, seen.topic_id):
             self.note("recreated", cluster, topic, "was re-created while it was parked: it starts as new")
         elif parked is not None:
             progress, known = self.resume(cluster, topic, progress, parked), True
             # The offsets belong to the topic id from when it was parked.
             progress = replace(progress, topic_id=progress.topic_id or parked.topic_id)
-        if known and is_recreated(progress.topic_id, seen.topic_id):
+        if known and is_another(progress.topic_id, seen.topic_id):
             self.note("recreated", cluster, topic, recreation(progress.topic_id, seen.topic_id))
             # Nothing of the old topic is missing in a split that had ended: it is no data loss, but a new split.
             progress = progress.without([p for p in progress.ended if progress.finished(p)])

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from dynamic_kafka.metadata.model import OffsetSpec
 from dynamic_kafka.planning.document.progress import OffsetDocument
-from dynamic_kafka.planning.losses.dataloss import is_recreated
 from dynamic_kafka.planning.observation import observed_topic
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.questions import OffsetsQuestion, Steps
 from dynamic_kafka.planning.reconcile import Reconciled
+from dynamic_kafka.planning.sameness.identity import is_another
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.planning.starting import (
     OffsetQuery,
@@ -137,7 +137,7 @@ def _starts(given: PlanInput, reconciled: Reconciled) -> dict[Split, Resolution]
             new_topic=new_topic,
             configured=options.starting_for(split.cluster),
             own=own,
-            recreated=split in reconciled.recreated or is_recreated(first_id, topic.topic_id if topic else None),
+            recreated=split in reconciled.recreated or is_another(first_id, topic.topic_id if topic else None),
         )
         starts[split] = resolve_start(
             spec,

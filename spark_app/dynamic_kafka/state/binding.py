@@ -43,10 +43,7 @@ def bound_state(state: StateLocation | None, document: OffsetDocument) -> tuple[
             held += f" ({damage})"
         wrong = f"stateLocation: {state.uri}/{document.query} holds {held}, but"
     raise StateMismatchError(
-        f"{wrong} the query has used the state {document.state}: that state records the ranges that batches left out,"
-        " and without it they would never be read. Name the folder of that state in stateLocation: it holds the file"
-        f" {document.query}/state/{document.state}.json, and the application's default is the folder dynamic-kafka in"
-        " the sink's checkpoint. Or restore it from a backup that was made after the first batch of the query's last"
-        " start: an older one counts as lost, although its id fits. If the state is lost, name an empty folder to"
-        f" continue with, and accept once that such ranges may be lost: {tool_command('accept', flag='--state')}"
+        f"{wrong} the query has used the state {document.state}. Set stateLocation to the"
+        f" folder with {document.query}/state/{document.state}.json. If that is lost, run"
+        f" {tool_command('accept', flag='--state')} (docs/how-to/state.md#keep-it-with-the-checkpoint)"
     )

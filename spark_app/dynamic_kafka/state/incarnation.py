@@ -105,16 +105,15 @@ class Incarnation:
             name = f"{newest}.json"
             host = self._state.read_folder(folder, [name]).get(name, {}).get("host", "unknown")
             raise DriverReplacedError(
-                f"another driver has started on this checkpoint since (host {host}, query {query}): this one stops, so"
-                " that no two drivers decide about one batch. All committed batches are intact. If the other driver"
-                " was started by mistake, stop it, and start this one again"
+                f"another driver has started on this checkpoint since (host {host}, query {query}): this one stops. All"
+                " committed batches are intact. If the other driver was started by mistake, stop it, and start this"
+                " one again"
             )
         if self.name and self.name not in drivers:
             raise DriverReplacedError(
                 f"{self._state.uri}/{folder}/{self.name}.json, the claim of this driver, is gone: the stateLocation was"
-                " moved, emptied or restored from a backup, and another driver may have started on this checkpoint"
-                " since. This one stops. All committed batches are intact. Name the folder that holds the state now in"
-                " stateLocation, and start again"
+                " moved, emptied or restored. This driver stops. All committed batches are intact. Name the state's"
+                " folder in stateLocation, and start again"
             )
 
     def before_document(self, document: OffsetDocument) -> None:

@@ -41,8 +41,7 @@ def old_checkpoint_error(
     )
     # The text does not offer allowOldCheckpoint: the sink would still skip by number and lose the records.
     return StaleCheckpointError(
-        f"the checkpoint {checkpoint} {known}, but the log of the sink {path} has batch {delivered}: the checkpoint"
-        f" was restored from a backup, or is a new one for old files. The sink would skip {skipped} as already written,"
-        f" and all {its} records, also new ones, would be LOST for this sink. Restore the newer checkpoint, or write"
-        f" to a new path {start}"
+        f"the checkpoint {checkpoint} {known}, but the log of the sink {path} has batch {delivered}. The sink would"
+        f" skip {skipped} as already written, and all {its} records would be LOST. Restore the newer checkpoint, or"
+        f" write to a new path {start}"
     )

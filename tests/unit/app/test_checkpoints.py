@@ -63,7 +63,7 @@ def test_no_way_out_is_named_that_would_lose_records(checkpoint: Path, tmp_path:
     assert error is not None
     assert "allowOldCheckpoint" not in str(error)
     assert "new path and a new checkpoint, with startingOffsets from what `inspect` shows" in str(error)
-    assert "skip batches 2 to 3" in str(error) and "LOST for this sink" in str(error)
+    assert "skip batches 2 to 3" in str(error) and "would be LOST" in str(error)
 
 
 def test_a_new_checkpoint_for_old_files_is_refused(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import pytest
 
-from dynamic_kafka.app.kubernetes.driver_report import MAX_REASON, REPORT_INTERVAL_S
 from dynamic_kafka.app.kubernetes.pod import own_pod
+from dynamic_kafka.app.kubernetes.report_content import MAX_REASON, REPORT_INTERVAL_S
 from dynamic_kafka.app.kubernetes.reporter import CommittedProgress, Reporter
 from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.telemetry.drain_tracker import ClusterListing, DrainTracker

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.app.kubernetes.driver_report import (
+from dynamic_kafka.app.kubernetes.report_content import (
     AFTER_DRAIN_S,
     MAX_BYTES,
     PLANNER_WAIT_S,

@@ -222,7 +222,7 @@ def test_the_guide_has_the_commands_of_the_condition() -> None:
     assert world.driver is not None
     world.driver = replace(world.driver, namespace="spark-jobs", account="spark")
     commands = re.findall(r"`(kubectl [^`]+)`", world.settle().message("Reporting"))
-    assert len(commands) == 3
+    assert len(commands) == 2
     assert [each for each in commands if each not in GUIDE] == []
 
 

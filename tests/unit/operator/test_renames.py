@@ -11,7 +11,7 @@ from dynamic_kafka.metadata.document_models import MappingDocument
 from dynamic_kafka.metadata.model import KafkaStream
 from dynamic_kafka.metadata.subscription import unite
 from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument
-from dynamic_kafka.planning.sameness.renames import rename
+from dynamic_kafka.planning.sameness.cluster_renames import rename
 from kafkastream_operator.core.application import Life
 from tests.unit.operator.world import World, cluster, running
 

@@ -77,7 +77,7 @@ def test_a_lost_topic_is_a_condition_while_reading_goes_on() -> None:
     assert world.message("TopicsReady").startswith("internal topics were deleted or re-created")
     assert subscription_figures(world.status).topic_lost
     assert [reason for reason, _ in world.events].count("InternalTopicLost") == 1
-    assert "The first start that finds all of them unchanged ends this" in world.message("TopicsReady")
+    assert "runbooks.md#kafkastreaminternaltopiclost" in world.message("TopicsReady")
     assert world.condition("Ready")[0] == "True"
     assert world.driver is not None and world.driver.report is not None
     world.driver = replace(world.driver, report=replace(world.driver.report, lost_topics=()))

@@ -20,7 +20,7 @@ from dynamic_kafka.planning.document.progress import (
 )
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.plan import ranges_between
-from dynamic_kafka.planning.sameness.renames import recognise
+from dynamic_kafka.planning.sameness.cluster_renames import recognise
 from dynamic_kafka.planning.splits import SplitRange
 from tests.unit.planning.plans import plan, plan_input
 

@@ -20,7 +20,7 @@ from dynamic_kafka.planning.document.progress import (
 )
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.reconcile import Reconciled, forget, reconcile
-from dynamic_kafka.planning.sameness.renames import recognise, rename
+from dynamic_kafka.planning.sameness.cluster_renames import recognise, rename
 from dynamic_kafka.planning.splits import Split
 from tests.unit.planning import strategies
 from tests.unit.planning.simulation import everything

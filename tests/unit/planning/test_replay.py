@@ -30,7 +30,7 @@ from dynamic_kafka.planning.document.progress import (
 )
 from dynamic_kafka.planning.observation import ClusterObservation, Observation, TopicObservation
 from dynamic_kafka.planning.sameness import renames
-from dynamic_kafka.planning.sameness.renames import carry_over, rename
+from dynamic_kafka.planning.sameness.cluster_renames import carry_over, rename
 from dynamic_kafka.planning.splits import Split, SplitRange
 from dynamic_kafka.state.folder import STOP_RECORD
 from tests.unit.planning.simulation import MemoryState
@@ -86,7 +86,7 @@ def test_the_same_ranges_are_read_again() -> None:
     ("before", "reason"),
     [
         (replace(START, number=3), "the checkpoint was edited or mixed up; restore it"),
-        (replace(START, number=2), "Spark has logged none of the documents in between. With its option"),
+        (replace(START, number=2), "Spark has logged none of those in between. Take asyncProgressTrackingEnabled out"),
     ],
     ids=["another document", "documents are missing"],
 )

@@ -37,9 +37,8 @@ def test_a_missing_state_is_refused_with_the_ways_out(state: StateLocation, tmp_
     shutil.rmtree(tmp_path / "state")
     with pytest.raises(StateMismatchError, match=r"state/q holds no state, but the query has used the state e1") as no:
         bound_state(state, SAVED)
-    assert "Name the folder of that state in stateLocation: it holds the file q/state/e1.json" in str(no.value)
-    assert "default is the folder dynamic-kafka in the sink's checkpoint" in str(no.value)
-    assert "restore it from a backup that was made after the first batch of the query's last start" in str(no.value)
+    assert "Set stateLocation to the folder with q/state/e1.json" in str(no.value)
+    assert "docs/how-to/state.md#keep-it-with-the-checkpoint" in str(no.value)
     assert "accept app.yaml --state" in str(no.value)
 
 

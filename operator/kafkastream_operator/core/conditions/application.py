@@ -60,11 +60,12 @@ def _failed(view: View, application: Application) -> Condition:
     failure, ended = last_failure(view), application.life == "Failed"
     own = failure if failure is not None and failure.submission == application.failed_submission else None
     cause = (own.cause if own is not None else "") or application.failure.cause
+    failed = has_failed(own.count if own is not None else 1)
+    state, restart = ("no driver runs", ", and start it again") if ended else ("its Spark operator tries again", "")
     text = (
-        f"SparkApplication {name} {has_failed(own.count if own is not None else 1)}, and"
-        f" {'no driver runs' if ended else 'its Spark operator tries again'}: {cause}{'. ' if cause else ''}"
-        f"`kubectl describe sparkapplication.{group} {name}` shows its status, and the driver's log has the cause if a"
-        f" driver was started. Correct the cause{', and start the application again' if ended else ''}"
+        f"SparkApplication {name} {failed}, and {state}: {cause}{'. ' if cause else ''}`kubectl describe"
+        f" sparkapplication.{group} {name}` and the driver's log show more. Correct the cause{restart}:"
+        " docs/how-to/runbooks.md#kafkastreamapplicationfailing"
     )
     return condition("ApplicationFound", True, application.life, text)
 

@@ -88,7 +88,7 @@ def never_reached(view: View, document: Document) -> Condition:
     is_covered = has_applied(document.revision, subscription=view.uid, driver=driver)
     missing = f"driver {driver.name} has not reported revision {document.revision.counter} yet"
     named = {cluster for stream in document.streams.values() for cluster in active(stream)["clusters"]}
-    unreached = [f"{name}: {why}" for name, why in sorted(report.never_reached.items()) if name in named]
+    unreached = [f"{cluster}: {why}" for cluster, why in sorted(report.never_reached.items()) if cluster in named]
     if unreached:
         text = (
             f"driver {driver.name} reads the other clusters, and has never read"
@@ -111,7 +111,7 @@ def awaited_report(view: View) -> str:
     A driver that stays silent is taken for one that does not report. Once `Ready` has been True of a running
     application, it does not become Unknown because another driver takes over, unless the one before has failed.
     """
-    ready = next((known for known in view.status.conditions if known.type == "Ready"), None)
+    ready = next((old_condition for old_condition in view.status.conditions if old_condition.type == "Ready"), None)
     if ready is not None and ready.status == "True" and ready.reason in IN_FORCE and not is_new(view):
         return ""
     driver = _running(view)
@@ -136,7 +136,8 @@ def time_to_report(view: View) -> timedelta | None:
     driver = _running(view)
     if driver is None or driver.unreadable:
         return None
-    if any((known.type, known.reason) == ("Reporting", "NoReport") for known in view.status.conditions):
+    old_reasons = {(old_condition.type, old_condition.reason) for old_condition in view.status.conditions}
+    if ("Reporting", "NoReport") in old_reasons:
         return None
     return time_left_to_report(driver, view.timing.confirm_live)
 
@@ -158,14 +159,13 @@ def _with_failure(text: str, view: View) -> str:
 
 def _no_report(driver: Driver, patience: timedelta) -> str:
     namespace, account = driver.namespace, driver.account
-    user = f"{namespace}:{account}"
+    role = f"`kubectl create role {REPORTER_ROLE} -n {namespace} --verb={','.join(REPORTER_VERBS)} --resource=pods`"
+    binding = (
+        f"`kubectl create rolebinding {REPORTER_ROLE}-{account} -n {namespace} --role={REPORTER_ROLE}"
+        f" --serviceaccount={namespace}:{account}`"
+    )
     return (
-        f"driver {driver.name} has run for {patience.total_seconds():.0f} s without a report: drains cannot end, and it"
-        " takes no change live. It may still be starting, as its log shows. Or the image does not report: run the"
-        " bundled application (`python -m dynamic_kafka.app`), whose log says why no report gets through. Or its"
-        f" ServiceAccount {account} lacks the right to get and patch pods in namespace {namespace}: list it in the"
-        f" chart's `drivers`, or `kubectl create role {REPORTER_ROLE} -n {namespace} --verb={','.join(REPORTER_VERBS)}"
-        f" --resource=pods`; `kubectl create rolebinding {REPORTER_ROLE}-{account} -n {namespace}"
-        f" --role={REPORTER_ROLE} --serviceaccount={user}`. `kubectl auth can-i patch pods -n {namespace} --as"
-        f" system:serviceaccount:{user}` says whether it has the right"
+        f"driver {driver.name} has run for {patience.total_seconds():.0f} s without a report: drains cannot end. It may"
+        f" still be starting. If its ServiceAccount {account} lacks the right: {role}; {binding}. See"
+        " docs/how-to/runbooks.md#kafkastreamreportinglost"
     )

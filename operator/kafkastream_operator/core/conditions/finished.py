@@ -33,10 +33,9 @@ def finished(view: View) -> Condition:
     if application is not None and application.life == "Completed":
         gone = view.driver is None or not view.driver.owned
         text = (
-            f"SparkApplication {name} is Completed, and its driver's pod"
-            f" {'is gone, and with it the evidence' if gone else 'does not say'} that it has read everything for good."
-            f" It was stopped, or each run reads what there is{', or it has finished unseen' if gone else ''}. Start it"
-            " again: it reads on, or ends at once if there is nothing left to read"
+            f"SparkApplication {name} is Completed, and nothing shows that it has read everything: its driver's pod"
+            f" {'is gone' if gone else 'does not say so'}. Start it again: it reads on, or ends. See"
+            " docs/how-to/operator.md#an-application-that-ends-by-itself"
         )
         return condition("Finished", False, "Stopped", text)
     return condition("Finished", False, "NotFinished")

@@ -156,13 +156,11 @@ def awaits_another(revision: Revision, application: Application | None, driver: 
         return None
     effect = "The driver waits for it and then fails"
     if awaited.lineage != revision.lineage:
-        effect += " if its image is an older one; a newer one begins with a warning, and this condition ends with its"
-        effect += " first report"
+        effect += " if its image is an older one; a newer one begins with a warning"
+    keys = f"{REVISION_ANNOTATION} and spark.kubernetes.driverEnv.{REVISION_ENVIRONMENT}"
     text = (
-        f"the application's spec names revision {awaited.token}, which the document ({revision.token}) never becomes:"
-        f" the manifest is from another Kubernetes or from a backup. {effect}. Remove the operator's keys from the"
-        f" application's spec ({REVISION_ANNOTATION} in the driver's annotations and"
-        f" spark.kubernetes.driverEnv.{REVISION_ENVIRONMENT} in sparkConf), and restart the application"
+        f"the application's spec names revision {awaited.token}, which the document ({revision.token}) never becomes."
+        f" {effect}. Remove {keys} from the spec (docs/how-to/operator.md#gitops), and restart the application"
     )
     return condition("RolledOut", False, "AwaitsAnother", text)
 
@@ -213,10 +211,9 @@ def given_up(failed: Rollout) -> Condition:
         return condition("RolledOut", False, "FieldTaken" if conflict else "PatchRefused", text)
     if failed.reverted >= MAX_REVERSIONS:
         text = (
-            f"the operator's patch for revision {failed.token} was removed {failed.reverted} times: let your GitOps"
-            " tool ignore the operator's keys in spec.driver.annotations and spec.sparkConf of the SparkApplication"
-            " (docs/how-to/operator.md has them under GitOps). Then change the subscription's spec or a stream; or set"
-            " updateStrategy: Reload"
+            f"the operator's patch for revision {failed.token} was removed {failed.reverted} times. Let your GitOps"
+            " tool ignore the operator's keys, as docs/how-to/operator.md#gitops says. Then change the subscription's"
+            " spec or a stream"
         )
         return condition("RolledOut", False, "RevertedByOthers", text)
     text = (

@@ -83,7 +83,8 @@ def subscription_conditions(
         finished(view),
         _with_pause(_drained(view, rendering), "no drain ends", paused),
     ]
-    return with_summary(tuple({known.type: known for known in conditions}.values()), awaited=awaited_report(view))
+    by_type = {new_condition.type: new_condition for new_condition in conditions}
+    return with_summary(tuple(by_type.values()), awaited=awaited_report(view))
 
 
 def _with_pause(original: Condition, effect: str, paused: str) -> Condition:
@@ -154,10 +155,9 @@ def config_map_taken(config_map: str) -> tuple[Condition, ...]:
 def document_contested(config_map: str) -> tuple[Condition, ...]:
     """Say that another writer takes the document back again and again. The text stays the same while that goes on."""
     text = (
-        f"another writer keeps changing or deleting ConfigMap {config_map}, and the operator restores it, once a minute"
-        f" in the end: kubectl get configmap {config_map} -o yaml --show-managed-fields names the writer. Take the"
-        " ConfigMap out of what it applies or prunes. No restart begins while the document is not the operator's;"
-        " this condition ends ten minutes after the last restoration"
+        f"another writer keeps changing or deleting ConfigMap {config_map}, and no restart begins. To find the writer:"
+        f" `kubectl get configmap {config_map} -o yaml --show-managed-fields`. See"
+        " docs/how-to/operator.md#conditions-of-a-kafkastreamsubscription"
     )
     return (condition("StreamsResolved", False, "DocumentContested", text),)
 
@@ -166,8 +166,7 @@ def document_refused(config_map: str, why: str) -> tuple[Condition, ...]:
     """Say that the API server refuses the document."""
     text = (
         f"the API server refuses ConfigMap {config_map}, so its last content stays in force: {why[:1024]}. Remove the"
-        " obstacle (a quota, a policy, the operator's role). If the ConfigMap is `immutable`, delete it when no job"
-        " reads it. The operator retries every minute"
+        " obstacle, such as a quota or a policy: docs/how-to/operator.md#conditions-of-a-kafkastreamsubscription"
     )
     return (condition("StreamsResolved", False, "DocumentRefused", text),)
 
@@ -175,9 +174,8 @@ def document_refused(config_map: str, why: str) -> tuple[Condition, ...]:
 def status_refused(why: str) -> tuple[Condition, ...]:
     """Say that the API server refuses the newest status, so that this one is behind."""
     text = (
-        f"the API server refuses the newest status, so all others of these conditions are behind, and nothing is rolled"
-        f" out: {why[:1024]}. If it is too large, shorten spec.secrets or spec.streams, or let fewer topics drain at"
-        " once; else remove the obstacle. The operator retries every minute"
+        f"the API server refuses the newest status, and nothing is rolled out: {why[:1024]}. If it is too large,"
+        " shorten spec.secrets or spec.streams. See docs/how-to/operator.md#conditions-of-a-kafkastreamsubscription"
     )
     return (condition("StreamsResolved", False, "StatusRefused", text),)
 
@@ -190,9 +188,9 @@ def with_conditions(
     The other conditions are about the spec of before, and keep its generation.
     """
     new = settled(with_summary(fresh), before.conditions, generation=generation, now=now)
-    types = {changed.type for changed in new}
-    others = [kept for kept in before.conditions if kept.type not in types]
-    conditions = tuple(sorted((*others, *new), key=lambda known: known.type))
+    types = {new_condition.type for new_condition in new}
+    others = [old_condition for old_condition in before.conditions if old_condition.type not in types]
+    conditions = tuple(sorted((*others, *new), key=lambda any_condition: any_condition.type))
     return before.model_copy(update={"observed_generation": generation, "conditions": conditions})
 
 
@@ -202,18 +200,18 @@ def with_summary(conditions: tuple[Condition, ...], *, awaited: str = "") -> tup
     Args:
         awaited: the report that has to come before the document counts as in force; "" if none has to.
     """
-    by_type = {known.type: known for known in conditions}
+    by_type = {new_condition.type: new_condition for new_condition in conditions}
     bad = [
-        known
-        for known in conditions
-        if (known.status == "False" and known.type in ("StreamsResolved", "RolledOut", "Mounted"))
-        or (known.type == "TopicsReady" and known.reason != "InternalTopicLost")
-        or (known.type == "ApplicationFound" and known.reason in (*FAILED, TOPIC_CHANGED))
+        new_condition
+        for new_condition in conditions
+        if (new_condition.status == "False" and new_condition.type in ("StreamsResolved", "RolledOut", "Mounted"))
+        or (new_condition.type == "TopicsReady" and new_condition.reason != "InternalTopicLost")
+        or (new_condition.type == "ApplicationFound" and new_condition.reason in (*FAILED, TOPIC_CHANGED))
     ]
     rolled_out = by_type.get("RolledOut")
     under_way = rolled_out is not None and rolled_out.reason in MOVING
     passing = PASSING | ENDED_BY_A_ROLL_OUT if under_way else PASSING
-    stuck = [failed for failed in bad if (failed.type, failed.reason) not in passing]
+    stuck = [bad_condition for bad_condition in bad if (bad_condition.type, bad_condition.reason) not in passing]
     moving = under_way and not stuck  # GitOps tools take a stalled object for failed, or for moving, as they please
     first = next(iter(stuck or bad), None)
     return (
@@ -226,7 +224,7 @@ def with_summary(conditions: tuple[Condition, ...], *, awaited: str = "") -> tup
 
 def _ready(by_type: Mapping[str, Condition], awaited: str) -> Condition:
     """Say that nothing is wrong: an application may be stopped on purpose, is not there yet, or is about to start."""
-    rolled_out, application, end = (by_type.get(kind) for kind in ("RolledOut", "ApplicationFound", "Finished"))
+    rolled_out, application, end = map(by_type.get, ("RolledOut", "ApplicationFound", "Finished"))
     if application is not None and application.reason in IDLE and end is not None and end.status == "True":
         return condition("Ready", True, end.reason, end.message)
     if rolled_out is not None and rolled_out.status == "Unknown":

@@ -33,7 +33,7 @@ def topics_ready(view: View) -> tuple[Condition, ...]:
         return ()
     text = (
         f"internal topics were deleted or re-created, and their records are lost: {first_few(report.lost_topics, 20)}."
-        f" Reading goes on. The next start makes missing ones again, and so does {INIT_COMMAND}. The first start that"
-        " finds all of them unchanged ends this condition"
+        f" Reading goes on. The next start makes missing ones again, and so does {INIT_COMMAND}:"
+        " docs/how-to/runbooks.md#kafkastreaminternaltopiclost"
     )
     return (condition("TopicsReady", False, "InternalTopicLost", text),)

@@ -195,19 +195,19 @@ def _full(allows: str, others: Collection[Restart], waiting: Restart) -> str:
     """Say that no further restart may begin. Subscriptions of other namespaces are counted, not named."""
     names = [other.name for other in others if other.namespace == waiting.namespace]
     elsewhere = f"{len(others) - len(names)} in other namespaces" if len(names) < len(others) else ""
+    holders = " and ".join(filter(None, (first_few(names, 5), elsewhere)))
     return (
-        f"as many restarts are in flight or about to begin as {allows}:"
-        f" {' and '.join(filter(None, (first_few(names, 5), elsewhere)))}. If one hangs, correct its cause, or free its"
-        f" place: kubectl annotate --overwrite kss/NAME {RELEASE_ROLLOUT_ANNOTATION}=TOKEN, with its"
-        " status.rollout.token"
+        f"as many restarts are in flight or about to begin as {allows}: {holders}. If one hangs, release it:"
+        f" `kubectl annotate --overwrite kss/NAME {RELEASE_ROLLOUT_ANNOTATION}=TOKEN` (its status.rollout.token)."
+        " See docs/how-to/operator.md#a-wave-of-restarts"
     )
 
 
 def _paused_by(key: StreamKey, failed: Restart) -> str:
     return (
-        f"the restart of subscription {failed.name}, which reads stream {key.stream}, too, has failed. Correct the"
-        " stream or that application. The others go on when one of these restarts succeeds. Or let them go on: kubectl"
-        f" annotate --overwrite kss/{failed.name} {RELEASE_ROLLOUT_ANNOTATION}={failed.token}"
+        f"the restart of subscription {failed.name} for stream {key.stream} has failed. Correct that or release"
+        f" it: `kubectl annotate --overwrite kss/{failed.name} {RELEASE_ROLLOUT_ANNOTATION}={failed.token}`."
+        " See docs/how-to/operator.md#a-wave-of-restarts"
     )
 
 

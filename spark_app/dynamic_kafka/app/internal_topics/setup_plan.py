@@ -63,8 +63,8 @@ def check_home(home: str, kafka_id: str | None, remembered: Remembered, pinned: 
     if pinned is None and remembered.kafka_id is not None and kafka_id != remembered.kafka_id:
         raise IdentityError(
             f"the home of the internal topics, {home}, answers with the cluster.id {kafka_id}; they were set up on"
-            f" {remembered.kafka_id}, and what they hold is there: correct the servers. If the topics shall be on this"
-            f" cluster from now on, set `kafkaId: {kafka_id}` under `internalTopics` in app.yaml"
+            f" {remembered.kafka_id}, with their records: correct the servers. To begin anew here, set"
+            f" `kafkaId: {kafka_id}` under `internalTopics` in app.yaml"
         )
 
 
@@ -130,8 +130,7 @@ def refuse_deviations(topics: Sequence[InternalTopic], existing: Mapping[str, Fo
     if deviations:
         raise MisconfiguredInternalTopicError(
             f"internal topics are not as app.yaml declares them: {'; '.join(deviations)}. Correct the declarations, or"
-            " the topics (kafka-configs changes configurations; a topic with another number of partitions has to be"
-            " deleted and made anew, which loses its records)"
+            " change the topics by kafka-configs (docs/how-to/internal-topics.md#the-cases-of-a-set-up)"
         )
 
 

@@ -1,7 +1,7 @@
 """Gather the facts of the driver report and write the report onto the driver's own pod. Driver, within Kubernetes.
 
 The reporter is a thread of its own that `app/run.py` starts, and nothing waits for it. Without reports the operator
-cannot end drains, and reading goes on. `driver_report.py` decides what is reported and when, and `drain_tracker.py`
+cannot end drains, and reading goes on. `report_content.py` decides what is reported and when, and `drain_tracker.py`
 computes the progress of drains.
 """
 
@@ -12,7 +12,8 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from dynamic_kafka.app.kubernetes.driver_report import (
+from dynamic_kafka.app.kubernetes.pod import OwnPod, PodError
+from dynamic_kafka.app.kubernetes.report_content import (
     MAX_NEVER_REACHED,
     MAX_OPEN_SPLITS,
     AppliedRevision,
@@ -23,7 +24,6 @@ from dynamic_kafka.app.kubernetes.driver_report import (
     rejection,
     report_text,
 )
-from dynamic_kafka.app.kubernetes.pod import OwnPod, PodError
 from dynamic_kafka.app.query.amended_progress import AmendedProgress
 from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.telemetry.drain_tracker import DrainTracker

@@ -79,7 +79,7 @@ class SinkQuery:
     def checkpoint(self) -> Checkpoint:
         return Checkpoint(self.config.checkpoint_of(self.sink))
 
-    def stop_when_over(self, reached: OffsetDocument) -> None:
+    def stop_if_finished(self, reached: OffsetDocument) -> None:
         """Stop a run that has read everything: a bounded one, or one whose splits have all ended. Does not wait.
 
         The document of the last batch does not show this. Ranges may have been left out of the batch, and a run that

@@ -136,7 +136,7 @@ class Supervisor:
             else:
                 if recommit:
                     self._read_idle_progress(query)
-                query.stop_when_over(self._board.sinks()[query.sink.name].document)
+                query.stop_if_finished(self._board.sinks()[query.sink.name].document)
 
     def _read_idle_progress(self, sink_query: SinkQuery) -> None:
         """Show the planner's report while there is no batch: stalled clusters and rejected metadata."""

@@ -101,11 +101,12 @@ def _meaning(left_out: tuple[SplitRange, ...], others: set[str]) -> str:
         lost = counted(given_up, "record", are=True)
         sentences.append(f"{lost} given up: another Kafka cluster was accepted in place of theirs.")
     if kept:
-        sentences.append(
-            f"These splits go back to the start of their ranges: {counted(kept, 'record', are=True)} read when their"
-            " cluster can be read again. If an earlier attempt of this batch reached the sink, they are then delivered"
-            " a second time (with the app.yaml, this tool checks a file sink)."
-            " If the servers are another Kafka cluster by now, or the topic was re-created, they are given up."
+        again = counted(kept, "record", are=True)
+        sentences += (
+            f"These splits go back to the start of their ranges: {again} read when their cluster can be read again.",
+            "If an earlier attempt of this batch reached the sink, they are then delivered a second time (with the"
+            " app.yaml, this tool checks a file sink).",
+            "If the servers are another Kafka cluster by now, or the topic was re-created, they are given up.",
         )
     return " ".join([*sentences, "The query must be stopped."])
 
@@ -148,7 +149,7 @@ def _refuse_delivered(query: SavedQuery, *, undelivered: bool) -> None:
         raise OptionError(
             f"{query.name}: its file sink has pending batch {query.saved.batches.pending} already: a start commits that"
             " batch without reading it, and an abandoned range of it would be delivered a second time. Start the query"
-            " as it is; if the start is then refused for another reason, follow that message"
+            " as it is"
         )
 
 

@@ -133,9 +133,9 @@ def _accept_state(query: SavedQuery, *, yes: bool) -> int:
         bound_state(state, query.saved.latest)
     except StateMismatchError:
         meaning = (
-            f"From now on, the query uses {state.uri}. It gives up the records of the state {lost}: if its last batch"
-            " left ranges out that were not read again since, their records are never read; and acceptances have to be"
-            " made again. If you still have the folder of that state, name it in stateLocation instead"
+            f"From now on, the query uses {state.uri} instead of the state {lost}. Ranges that its last batch left out,"
+            " and that were not read again since, are never read. Acceptances have to be made again. If you still have"
+            " that folder, name it in stateLocation"
         )
     else:
         print("There is nothing to accept: the stateLocation holds the query's state.")
@@ -190,11 +190,13 @@ def _identity(text: str, seen: Preview | None, document: OffsetDocument, pending
     if seen is not None:
         _check_answering(text, cluster, kafka_id, saved, seen)
     offsets = _offsets(document, cluster)
-    meaning = (
-        f"From now on, cluster {cluster!r} is Kafka cluster {kafka_id} instead of {saved}. The offsets of"
-        f" {counted(len(offsets), 'split')} are deleted, and the new cluster is read from its start, unless its"
-        f" metadata has startingOffsets. Unread records of the old cluster are given up{pending.consequence(cluster)}"
+    sentences = (
+        f"From now on, cluster {cluster!r} is Kafka cluster {kafka_id} instead of {saved}.",
+        f"The offsets of {counted(len(offsets), 'split')} are deleted, and the new cluster is read from its start,"
+        " unless its metadata has startingOffsets.",
+        f"Unread records of the old cluster are given up{pending.consequence(cluster)}",
     )
+    meaning = " ".join(sentences)
     # The name is for people only; the file's content has the exact id of the cluster.
     name, wire = (
         f"identity-{_readable(cluster)}",

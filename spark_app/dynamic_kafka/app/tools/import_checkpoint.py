@@ -125,30 +125,25 @@ def steps_text(uri: str, cluster: str, imported: Imported) -> str:
     topics = ", ".join(sorted(imported.offsets))
     option = json.dumps({cluster: imported.offsets}, sort_keys=True)
     single = json.dumps(imported.offsets, sort_keys=True)
-    return f"""\
-{uri}: batch {imported.batch}, source {imported.source}: {counted(partitions, "partition")} of {topics}
-{_pending_text(imported)}
-1. Stop the old query. If it has run since, run this tool again.
-
-2. Set the starting offsets in one of two ways. Either in the metadata, for the cluster {cluster!r}; a partition that is
-   not listed starts at earliest, as Spark's source starts new partitions:
-
-{_indented(_metadata_yaml(imported.offsets))}
-   or as an option of the new query, which has to list every partition (-2 is earliest):
-
-     startingOffsets  {option}
-
-   In the single-cluster form, with `kafka.bootstrap.servers` and `subscribe`, the option is as in Spark:
-
-     startingOffsets  {single}
-
-3. Give the new query a new checkpoint. Give a Parquet sink a new folder, since a folder with the `_spark_metadata` of
-   the old query skips batch 0 of another query.
-
-4. Before you start it, run `python -m dynamic_kafka.app plan app.yaml`: it counts the records that it would read.
-
-5. After its first committed batch, remove the offsets from the metadata. Otherwise they also apply to partitions that
-   are added later, and to a topic that is created under the name of a deleted one."""
+    paragraphs = (
+        f"{uri}: batch {imported.batch}, source {imported.source}: {counted(partitions, 'partition')} of {topics}\n"
+        f"{_pending_text(imported)}",
+        "1. Stop the old query. If it has run since, run this tool again.\n",
+        f"2. Set the starting offsets in one of two ways. Either in the metadata, for the cluster {cluster!r}; a"
+        " partition that is\n   not listed starts at earliest, as Spark's source starts new partitions:\n",
+        _indented(_metadata_yaml(imported.offsets)),
+        "   or as an option of the new query, which has to list every partition (-2 is earliest):\n",
+        f"     startingOffsets  {option}\n",
+        "   In the single-cluster form, with `kafka.bootstrap.servers` and `subscribe`, the option is as in Spark:\n",
+        f"     startingOffsets  {single}\n",
+        "3. Give the new query a new checkpoint. Give a Parquet sink a new folder, since a folder with the"
+        " `_spark_metadata` of\n   the old query skips batch 0 of another query.\n",
+        "4. Before you start it, run `python -m dynamic_kafka.app plan app.yaml`: it counts the records that it would"
+        " read.\n",
+        "5. After its first committed batch, remove the offsets from the metadata. Otherwise they also apply to"
+        " partitions that\n   are added later, and to a topic that is created under the name of a deleted one.",
+    )
+    return "\n".join(paragraphs)
 
 
 def _pending_text(imported: Imported) -> str:
@@ -162,13 +157,15 @@ def _pending_text(imported: Imported) -> str:
             f"Batch {pending} is pending, and the offsets begin behind it, as asked. Records of it that its sink lacks"
             " are lost.\n"
         )
-    return (
-        f"Batch {pending} is pending: planned, but not committed. The offsets are the end of batch"
-        f" {imported.batch}, so its records are read again.\nThat is exact if no part of batch {pending} has reached"
-        " the sink. To be certain, start the old query once more, let it finish the\nbatch, stop it, and run this"
-        f" again. If the sink has all of batch {pending} (a Parquet folder: `_spark_metadata/{pending}` exists), use"
-        " --after-pending.\n"
+    lines = (
+        f"Batch {pending} is pending: planned, but not committed. The offsets are the end of batch {imported.batch}, so"
+        " its records are read again.",
+        f"That is exact if no part of batch {pending} has reached the sink. To be certain, start the old query once"
+        " more, let it finish the",
+        f"batch, stop it, and run this again. If the sink has all of batch {pending} (a Parquet folder:"
+        f" `_spark_metadata/{pending}` exists), use --after-pending.",
     )
+    return "\n".join((*lines, ""))
 
 
 def _gap_text(imported: Imported) -> str:

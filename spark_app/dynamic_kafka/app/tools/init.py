@@ -12,7 +12,7 @@ from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.metadata.topic_ids import shown_topic_id
 from dynamic_kafka.options import parse_duration_ms
-from dynamic_kafka.planning.losses.dataloss import recreation
+from dynamic_kafka.planning.sameness.identity import recreation
 
 HELP = "make the internal topics that app.yaml declares, and check that its source topics exist"
 

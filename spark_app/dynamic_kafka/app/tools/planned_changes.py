@@ -13,8 +13,8 @@ from dynamic_kafka.app.tools.formatting import shown_time
 from dynamic_kafka.app.tools.preview import Preview
 from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.losses.dataloss import DataLoss
+from dynamic_kafka.planning.sameness.cluster_renames import carry_over
 from dynamic_kafka.planning.sameness.identity import saved_identity
-from dynamic_kafka.planning.sameness.renames import carry_over
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.wording import tool_command
 

@@ -41,9 +41,9 @@ from dynamic_kafka.planning.losses.dataloss import DataLoss
 from dynamic_kafka.planning.observation import TopicObservation, observed_topic
 from dynamic_kafka.planning.plan import Plan
 from dynamic_kafka.planning.reconcile import Reconciled
+from dynamic_kafka.planning.sameness.cluster_renames import carry_over, current_ids
 from dynamic_kafka.planning.sameness.identity import identity_problems, saved_identity
 from dynamic_kafka.planning.sameness.integrity import TopicChange, changes_of, integrity_error
-from dynamic_kafka.planning.sameness.renames import carry_over, current_ids
 from dynamic_kafka.planning.splits import Split, SplitRange
 from dynamic_kafka.wording import tool_command
 

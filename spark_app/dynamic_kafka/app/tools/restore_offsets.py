@@ -32,7 +32,7 @@ from dynamic_kafka.kafka.record_times import record_times
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.observation import ClusterObservation, observed_topic
-from dynamic_kafka.planning.sameness.renames import carry_over
+from dynamic_kafka.planning.sameness.cluster_renames import carry_over
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.state.checkpoints import Checkpoint
 from dynamic_kafka.wording import first_few

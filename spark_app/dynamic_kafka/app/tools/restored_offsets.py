@@ -12,8 +12,8 @@ from types import MappingProxyType
 from dynamic_kafka.errors import IdentityError, OffsetDocumentError
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, ParkedCluster, ParkedTopic
-from dynamic_kafka.planning.losses.dataloss import recreation
 from dynamic_kafka.planning.observation import ClusterObservation
+from dynamic_kafka.planning.sameness.identity import recreation
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.wording import first_few
 

@@ -16,6 +16,14 @@ from dynamic_kafka.metadata.topic_ids import shown_topic_id
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.wording import first_few
 
+_LAST_STEPS = " ".join(
+    (
+        "Give the query a new checkpoint and a new stateLocation, and a Parquet sink a new folder.",
+        "After its first committed batch, remove the offsets from the metadata, and the topicIds with them:"
+        " while these stay, the query ends if such a topic is re-created.",
+    )
+)
+
 
 def restored_text(
     saved: SavedOffsets, restored: RestoredOffsets, checkpoint: str | None, *, evaluates: bool = False, group: str = ""
@@ -40,11 +48,9 @@ def restored_text(
         *(_stop_records(saved, restored) if evaluates else ()),
         f"In the metadata, for each cluster:\n\n{_yaml(_metadata(restored))}",
         "Or as an option of the new query, which has to list every partition (-2 is the first record). It names no"
-        " topic ids: a topic that is re-created before the query starts would be read at these offsets.\n\n"
+        " topic ids: a topic that is re-created before the query starts would be read at these offsets.",
         f"    startingOffsets  {json.dumps(_nested(_every(restored)), sort_keys=True)}",
-        "Give the query a new checkpoint and a new stateLocation, and a Parquet sink a new folder. After its first"
-        " committed batch, remove the offsets from the metadata, and the topicIds with them: while these stay, the"
-        " query ends if such a topic is re-created.",
+        _LAST_STEPS,
         *filter(None, [group]),
         *_unnamed(saved, restored),
     ]
@@ -70,12 +76,14 @@ def _unnamed(saved: SavedOffsets, restored: RestoredOffsets) -> Iterator[str]:
     """Yield the lines for clusters and topics that metadata may name again: no form of a start has them before."""
     if restored.unnamed:
         again = sum(restored.unnamed.values())
-        yield (
+        sentences = (
             f"NOT RESTORED: the metadata does not name {len(restored.unnamed)} saved partitions now:"
-            f" {first_few(restored.unnamed)}. Keep these lines, and put them into the metadata together with the topics"
-            f" when these return. Without them the new query reads the topics from their first records: at most {again}"
-            f" records a second time.\n\n{_yaml(_entries(restored.unnamed, saved.topic_ids))}"
+            f" {first_few(restored.unnamed)}.",
+            "Keep these lines, and put them into the metadata together with the topics when these return.",
+            f"Without them the new query reads the topics from their first records: at most {again} records a second"
+            " time.",
         )
+        yield f"{' '.join(sentences)}\n\n{_yaml(_entries(restored.unnamed, saved.topic_ids))}"
 
 
 def _sums(restored: RestoredOffsets) -> str:

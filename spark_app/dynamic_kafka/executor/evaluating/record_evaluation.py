@@ -130,8 +130,8 @@ class StopSearch:
             own = "nowhere" if self.stop_offset is None else f"at offset {self.stop_offset}"
             raise RecordEvaluationError(
                 f"another attempt has ended {split} at offset {known}, and this one would end it {own}: this attempt"
-                " fails, and the next one obeys. A record evaluator has to give one answer for one record, on all"
-                " executors: check that all of them have the same version of it"
+                " fails, and the next one obeys. Check that all executors have the same version of the record evaluator"
+                " (docs/how-to/reading.md#end-by-a-record)"
             )
 
 

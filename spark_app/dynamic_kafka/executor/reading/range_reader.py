@@ -289,10 +289,8 @@ class _RangeReader:
         """
         if self.task.fail_on_data_loss:
             raise DataLossError(
-                f"data loss: cannot read {self.task.part} from offset {self.position}: {why}."
-                " Records of this range have expired, or the log was truncated. Restore them, accept every loss with"
-                " failOnDataLoss=false, or accept this one: leave the range out with"
-                f" {tool_command('abandon', '/'.join(map(str, self.task.part.split)))}, then"
+                f"data loss: cannot read {self.task.part} from offset {self.position}: {why}. Leave the range out with"
+                f" {tool_command('abandon', '/'.join(map(str, self.task.part.split)))}, then accept the loss with"
                 f" {tool_command('accept', flag='--data-loss')}"
             )
         first, log_end = (0, 0) if nothing_left else (first_offset(self.task, self.cached), end_offset(self.task))

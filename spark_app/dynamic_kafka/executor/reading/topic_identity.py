@@ -24,7 +24,8 @@ from dynamic_kafka.executor.reading.consumer_cache import CachedConsumer
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.disputed_ids import disputed_ids
 from dynamic_kafka.kafka.retries import PAUSE_S, used_client_s
-from dynamic_kafka.planning.losses.dataloss import recreated_while_pending, recreation
+from dynamic_kafka.planning.losses.dataloss import recreated_while_pending
+from dynamic_kafka.planning.sameness.identity import recreation
 from dynamic_kafka.planning.sameness.integrity import TopicChange, integrity_error
 from dynamic_kafka.state.folder import TOPIC_ID
 

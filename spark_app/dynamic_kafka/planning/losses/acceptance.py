@@ -66,7 +66,7 @@ def judge_losses(
         raise DataLossError(
             f"data loss: {describe(refused)}. Restore the records, or accept the loss once with"
             f" {tool_command('accept', flag='--data-loss')}, or for good with failOnDataLoss=false"
-            f"{'; a topic that was re-created is then read from its first record' if recreated else ''}"
+            f"{'; a re-created topic is then read from its first record' if recreated else ''}"
         )
     # The observation has first offsets only of clusters that were just opened. A re-created topic needs its own now.
     anew = {loss.split: OffsetQuery("earliest") for loss in losses if loss.recreated and loss.resume_at is not None}

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
-from dynamic_kafka.metadata.topic_ids import shown_topic_id
 from dynamic_kafka.planning.document.progress import OffsetDocument, ParkedCluster, TopicProgress
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.questions import EpochCheck
+from dynamic_kafka.planning.sameness.identity import is_another, recreation
 from dynamic_kafka.planning.splits import Split, SplitRange
 from dynamic_kafka.wording import first_few, tool_command
 
@@ -118,7 +118,7 @@ def find_data_loss(
                 continue
             earlier = before.clusters.get(cluster) if before else None
             saved = earlier.topics.get(topic, reading) if earlier else reading
-            recreated = is_recreated(saved.topic_id, seen.topic_id)
+            recreated = is_another(saved.topic_id, seen.topic_id)
             ended = {p for p in saved.ended if p in saved.next and saved.finished(p)} if recreated else set()
             if ended and ended == saved.next.keys():
                 continue  # all of the old topic was read, up to its stop records
@@ -153,24 +153,13 @@ def find_data_loss(
     return losses
 
 
-def is_recreated(saved: str | None, seen: str | None) -> bool:
-    """Return whether a topic with this saved id is another one now; with an unknown id it counts as the same."""
-    return saved is not None and seen is not None and saved != seen
-
-
-def recreation(saved: str | None, current_id: str | None) -> str:
-    """Return, as a part of a sentence, that a topic was re-created, with both ids as Kafka's tools print them."""
-    return f"was re-created (id {shown_topic_id(saved)}, now {shown_topic_id(current_id)})"
-
-
 def recreated_while_pending(part: SplitRange, planned: str | None, current_id: str) -> str:
     """Return the error for a range of a pending batch whose topic was re-created, with the ways out."""
     topic = "/".join(part.split[:2])
     return (
-        f"data loss: the pending batch holds {part}, but the topic {recreation(planned, current_id)}: these"
-        f" offsets belong to the old topic. Leave them out with {tool_command('abandon', topic)}, then accept the"
-        f" loss with {tool_command('accept', flag='--data-loss')}: the new topic is read from its first record. Or"
-        " accept all losses, always, with failOnDataLoss=false"
+        f"data loss: the pending batch holds {part}, but the topic {recreation(planned, current_id)}. Leave it out"
+        f" with {tool_command('abandon', topic)}, then accept the loss with"
+        f" {tool_command('accept', flag='--data-loss')}: the new one is read from its start"
     )
 
 

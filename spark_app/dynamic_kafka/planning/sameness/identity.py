@@ -1,4 +1,4 @@
-"""Physical identity: the clusters that answer must be the ones whose offsets are saved.
+"""Physical identity: the clusters and topics that answer must be the ones whose offsets are saved.
 
 Pure; `planning.checks` compares before a plan opens any split, and executors compare before their first record. Offsets
 mean nothing on another cluster, so a difference is always refused, unless a user accepts it.
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from dynamic_kafka.metadata.topic_ids import shown_topic_id
 from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.wording import tool_command
@@ -52,8 +53,13 @@ def saved_identity(document: OffsetDocument, cluster: str) -> str | None:
 
 
 def is_another(saved: str | None, current_id: str | None) -> bool:
-    """Return whether two `cluster.id`s are known and differ."""
+    """Return whether two ids, both of clusters or both of topics, are known and differ."""
     return saved is not None and current_id is not None and saved != current_id
+
+
+def recreation(saved: str | None, current_id: str | None) -> str:
+    """Return, as a part of a sentence, that a topic was re-created, with both ids as Kafka's tools print them."""
+    return f"was re-created (id {shown_topic_id(saved)}, now {shown_topic_id(current_id)})"
 
 
 def unconfirmed(wanted: Iterable[str], observed: Mapping[str, ClusterObservation]) -> set[str]:
