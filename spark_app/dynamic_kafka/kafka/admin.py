@@ -140,7 +140,9 @@ class ClusterAdmin:
                 if not unknown_here and not is_transient(raised):
                     raise self._translated(f"describe topic {name!r}", raised) from None
                 unknown.add(name)
-        return descriptions, frozenset(unknown - self.list_topics()) if unknown else frozenset()
+        if not unknown:
+            return descriptions, frozenset()
+        return descriptions, frozenset(unknown - _names(self._listed(max(0.1, deadline - time.monotonic()))))
 
     def unreadable(self, topics: Iterable[str]) -> list[str]:
         """Return the topics that this client may describe but not read. Brokers without rights report none."""
@@ -171,7 +173,7 @@ class ClusterAdmin:
         _, absent = self.describe_topics(topics)
         if not absent:
             return absent
-        listed = self._listed()
+        listed = self._listed(self.deadline_s)
         absent -= _names(listed)
         others = [broker for id, broker in listed.brokers.items() if id != listed.orig_broker_id]
         confirmed = False
@@ -194,7 +196,7 @@ class ClusterAdmin:
 
     def list_topics(self) -> set[str]:
         """Return the names of all topics that this client may see."""
-        return _names(self._listed())
+        return _names(self._listed(self.deadline_s))
 
     def offsets(
         self, queries: Mapping[tuple[str, int], OffsetQuery], *, uncommitted: bool = False
@@ -236,7 +238,8 @@ class ClusterAdmin:
                 elif time.monotonic() > deadline:
                     raise self._translated(f"list offsets of {key[0]}[{key[1]}]", TimeoutError("no answer in time"))
             # The client says the same about a topic that was deleted, and no retry gets an answer then.
-            if leaderless and (absent := self.describe_topics(leaderless)[1]):
+            left_s = max(0.1, deadline - time.monotonic())
+            if leaderless and (absent := self._described_topics(sorted(leaderless), left_s)[1]):
                 raise UnknownTopicError(self.cluster, f"topic {min(absent)!r} does not exist any more")
             if waiting:
                 time.sleep(PAUSE_S)
@@ -269,14 +272,21 @@ class ClusterAdmin:
     def _over_working_connections(self, ask: Callable[[float], T]) -> T:
         """Ask with the seconds that it may take. If a used client gets no answer, a new one gets the rest of the time.
 
-        Something may have dropped an idle connection to one of the brokers in silence.
+        Something may have dropped an idle connection to one of the brokers in silence. An error that lasts may end with
+        the rest of the time as well, such as a partition without a leader.
         """
-        deadline = time.monotonic() + self.deadline_s
+        begun = time.monotonic()
+        deadline = begun + self.deadline_s
         if self._is_used:
+            limit_s = used_client_s(self.deadline_s)
             try:
-                return ask(used_client_s(self.deadline_s))
-            except ClusterUnreachableError as error:
-                log.warning("%s. The connections were used before, new ones are tried. %s", error, IDLE_ADVICE)
+                return ask(limit_s)
+            except ClusterError as error:
+                silent = isinstance(error, ClusterUnreachableError)
+                if isinstance(error, UnknownTopicError) or not (silent or time.monotonic() >= begun + limit_s):
+                    raise
+                if silent:
+                    log.warning("%s. The connections were used before, new ones are tried. %s", error, IDLE_ADVICE)
                 self._renew()
         answer = ask(max(0.1, deadline - time.monotonic()))
         self._is_used = True
@@ -294,9 +304,9 @@ class ClusterAdmin:
         drop_in_background([self.__dict__.pop("_client", None)], f"close-{self.cluster}")
         self._client, self._is_used = client, False
 
-    def _listed(self) -> ClusterMetadata:
+    def _listed(self, limit_s: float) -> ClusterMetadata:
         try:
-            return self._client.list_topics(timeout=self.deadline_s)
+            return self._client.list_topics(timeout=limit_s)
         except Exception as raised:
             raise self._translated("list topics", raised) from None
 

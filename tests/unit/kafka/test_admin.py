@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -97,9 +98,9 @@ class Leaderless(Admin):
         super().__init__(KafkaError._NOENT, None)
         self.absent, self.described = absent, 0
 
-    def describe_topics(self, topics: Iterable[str]) -> tuple[dict[str, Any], frozenset[str]]:
+    def _described_topics(self, names: Sequence[str], limit_s: float) -> tuple[dict[str, Any], frozenset[str]]:
         self.described += 1
-        return {}, frozenset(self.absent.intersection(topics))
+        return {}, frozenset(self.absent.intersection(names))
 
 
 @pytest.mark.parametrize(("absent", "kind"), [({"t"}, UnknownTopicError), (set(), ClusterError)])
@@ -115,3 +116,35 @@ def test_a_topic_without_leaders_may_be_a_deleted_one(
         client.offsets({("t", 0): OffsetQuery("latest")})
     assert type(failed.value) is kind
     assert (client.described == 1) is bool(absent)
+
+
+@pytest.mark.parametrize(
+    ("error", "after_s", "asked"),
+    [
+        (ClusterUnreachableError("east", "no answer in time"), 0.0, 2),
+        (ClusterError("east", "the partition has no leader"), 0.21, 2),
+        (ClusterError("east", "not allowed"), 0.0, 1),
+        (UnknownTopicError("east", "deleted"), 0.21, 1),
+    ],
+    ids=["silent", "without a leader up to the limit", "an answer", "deleted"],
+)
+def test_a_used_client_without_an_answer_is_replaced_once(error: ClusterError, after_s: float, asked: int) -> None:
+    admin, limits = Admin(0, None), list[float]()
+
+    def ask(limit_s: float) -> str:
+        limits.append(limit_s)
+        if len(limits) == 2:
+            time.sleep(after_s)
+            raise error
+        return "answer"
+
+    # A new client has all of the time, a used one half of it
+    assert admin._over_working_connections(ask) == "answer"
+    if asked == 2:
+        assert admin._over_working_connections(ask) == "answer"
+    else:
+        with pytest.raises(type(error)):
+            admin._over_working_connections(ask)
+    assert (len(limits), admin.clients) == (1 + asked, asked)
+    assert limits[0] > 0.39 and limits[1] == 0.2
+    assert sum(limits[1:]) <= 0.61

@@ -29,7 +29,7 @@ from dynamic_kafka.planning.document.progress import (
     TopicProgress,
 )
 from dynamic_kafka.planning.observation import ClusterObservation, Observation, TopicObservation
-from dynamic_kafka.planning.sameness import renames
+from dynamic_kafka.planning.sameness import cluster_renames
 from dynamic_kafka.planning.sameness.cluster_renames import carry_over, rename
 from dynamic_kafka.planning.splits import Split, SplitRange
 from dynamic_kafka.state.folder import STOP_RECORD
@@ -295,7 +295,7 @@ def test_a_replay_follows_renames_once_for_all_ranges(monkeypatch: pytest.Monkey
     clusters = {name: SubscribedCluster(each, {}) for name, each in topics.items()}
     answers = {"dawn": ClusterObservation({}, "Mk"), "sunset": ClusterObservation({}, "Qx")}
     calls: list[Any] = []
-    monkeypatch.setattr(renames, "rename", lambda *given: calls.append(given) or rename(*given))
+    monkeypatch.setattr(cluster_renames, "rename", lambda *given: calls.append(given) or rename(*given))
 
     # Then the renames are followed once for the ranges, and once to compare the identities
     replays = restarted(MemoryState(), Observation(Subscription(clusters, ("s",)), answers))
