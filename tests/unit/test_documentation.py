@@ -18,7 +18,7 @@ from dynamic_kafka.executor.reading import range_reader
 from dynamic_kafka.metadata import ClusterMetadata, KafkaMetadataService, KafkaStream, discovery, document, load_class
 from dynamic_kafka.metadata.document import parse_document
 from dynamic_kafka.options import parse_options
-from dynamic_kafka.planning import batch, plan
+from dynamic_kafka.planning import advance, plan
 from dynamic_kafka.planning.document import codec
 from dynamic_kafka.spark import stream_reader
 from dynamic_kafka.state import store as state_store
@@ -31,12 +31,12 @@ from tests.support.places import ROOT
 
 ARCHITECTURE = (ROOT / "docs" / "contributing" / "architecture.md").read_text(encoding="utf-8")
 HOPS = {
-    "A metadata document becomes a read task": [document, discovery, observer, batch, read_tasks, range_reader],
+    "A metadata document becomes a read task": [document, discovery, observer, plan, read_tasks, range_reader],
     "An offset reaches the checkpoint, and comes back after a crash": [
         stream_reader,
         enumerator,
         codec,
-        plan,
+        advance,
         replay,
         state_store,
     ],

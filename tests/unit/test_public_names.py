@@ -37,7 +37,7 @@ def test_another_name_is_an_attribute_error() -> None:
 def test_the_package_is_importable_without_spark() -> None:
     """The operator imports `dynamic_kafka.metadata` from an image that has neither Spark nor a Kafka client."""
     code = (
-        "import sys, dynamic_kafka, dynamic_kafka.metadata, dynamic_kafka.planning.batch;"
+        "import sys, dynamic_kafka, dynamic_kafka.metadata, dynamic_kafka.planning.plan;"
         "print(sorted({'pyspark', 'confluent_kafka', 'pyarrow'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, encoding="utf-8")

@@ -36,13 +36,13 @@ from dynamic_kafka.errors import ClusterError, TopicIntegrityError
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.kafka.commits import GroupCommitter
 from dynamic_kafka.options import SourceOptions
-from dynamic_kafka.planning.batch import Planned, plan_batch
+from dynamic_kafka.planning.advance import Limits, Plan
 from dynamic_kafka.planning.checks import RevisionRejectedError, missing_id_warnings
 from dynamic_kafka.planning.document.codec import decode, encode
 from dynamic_kafka.planning.document.progress import Column, OffsetDocument
 from dynamic_kafka.planning.ending import Targets, still_to_read
 from dynamic_kafka.planning.observation import Observation
-from dynamic_kafka.planning.plan import Limits, Plan
+from dynamic_kafka.planning.plan import Planned, plan_batch
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.questions import Question, run_steps
 from dynamic_kafka.state.store import StateLocation

@@ -1,6 +1,6 @@
 """Answers to the questions of one plan, from the clusters and from the query's state location.
 
-Driver; the enumerator and the tool `plan` call it while `planning.batch` plans, and a start about verdicts. It writes
+Driver; the enumerator and the tool `plan` call it while `planning.plan` plans, and a start about verdicts. It writes
 nothing. It decides only which splits `HighWatermarksQuestion` answers: those of clusters that are read with
 `read_committed`.
 """

@@ -24,11 +24,11 @@ from dynamic_kafka.errors import (
     IdentityError,
 )
 from dynamic_kafka.options import SourceOptions
+from dynamic_kafka.planning.advance import check_chain, ranges_between
 from dynamic_kafka.planning.document.amendments import Amendment, Amendments, Reason
 from dynamic_kafka.planning.document.codec import fingerprint
 from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.observation import Observation
-from dynamic_kafka.planning.plan import check_chain, ranges_between
 from dynamic_kafka.planning.questions import AbsentTopicsQuestion
 from dynamic_kafka.planning.sameness.cluster_renames import carry_over, current_ids
 from dynamic_kafka.planning.sameness.identity import identity_choices, saved_identity

@@ -1,6 +1,6 @@
 """Checks before a plan opens any split: its clusters are the saved ones, and its topics exist.
 
-Pure; `planning.batch` runs them once a plan. A cluster or topic that does not fit is refused before a record is read,
+Pure; `planning.plan` runs them once a plan. A cluster or topic that does not fit is refused before a record is read,
 and an acceptance that was used, or whose offsets have expired, is void.
 """
 

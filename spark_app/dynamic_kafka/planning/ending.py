@@ -1,6 +1,6 @@
 """The end of a run that ends by itself: a bounded one, one of `Trigger.AvailableNow`, or one with a record evaluator.
 
-Pure; the driver's `enumerator` and `planning.batch` call it. A cluster that does not answer, or a topic that it does
+Pure; the driver's `enumerator` and `planning.plan` call it. A cluster that does not answer, or a topic that it does
 not describe, must not end a run: its records would be missing without any report.
 """
 

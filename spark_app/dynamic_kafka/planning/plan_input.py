@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dynamic_kafka.options import SourceOptions
+from dynamic_kafka.planning.advance import Limits
 from dynamic_kafka.planning.document.progress import Column, OffsetDocument
 from dynamic_kafka.planning.observation import Observation
-from dynamic_kafka.planning.plan import Limits
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Saved splits brought in line with fresh metadata: park, resume, expire, and find new splits.
 
-Pure; `planning.batch` calls it once a plan. This is FLIP-246's filtering of restored splits, extended by parking, so
+Pure; `planning.plan` calls it once a plan. This is FLIP-246's filtering of restored splits, extended by parking, so
 that a cluster or topic that comes back continues exactly at its offset. Two invariants hold over any sequence of calls.
 A split is active or parked, never both. No offset moves here, unless a topic or an accepted cluster is physically new.
 """

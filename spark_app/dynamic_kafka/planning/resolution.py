@@ -1,6 +1,6 @@
 """The offsets where new splits start, and where splits stop.
 
-Pure; `planning.batch` calls it once a plan, and a second time if topics were re-created. `planning.starting` has the
+Pure; `planning.plan` calls it once a plan, and a second time if topics were re-created. `planning.starting` has the
 rules. The offsets found here are kept in the offset document: nothing resolves them again.
 """
 

@@ -17,10 +17,10 @@ from dynamic_kafka.errors import ClusterUnreachableError, DataLossError, OffsetD
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.executor.reading import native_connection
 from dynamic_kafka.executor.reading.consumer_cache import CONSUMERS
+from dynamic_kafka.planning.advance import ranges_between
 from dynamic_kafka.planning.document.amendments import Amendment
 from dynamic_kafka.planning.document.codec import fingerprint
 from dynamic_kafka.planning.document.progress import OffsetDocument
-from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.planning.splits import SplitRange
 from dynamic_kafka.state.store import StateLocation
 from tests.support import source_run

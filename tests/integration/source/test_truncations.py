@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from dynamic_kafka.errors import DataLossError
+from dynamic_kafka.planning.advance import ranges_between
 from dynamic_kafka.planning.document.amendments import Amendment
 from dynamic_kafka.planning.document.codec import encode, fingerprint
 from dynamic_kafka.planning.document.progress import OffsetDocument
-from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.state.store import StateLocation
 from tests.support.fixtures import Brokers
 from tests.support.kafka import KafkaCluster

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.app.cli import main
+from dynamic_kafka.planning.advance import ranges_between
 from dynamic_kafka.planning.document.amendments import Amendment
 from dynamic_kafka.planning.document.codec import fingerprint
 from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
-from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.state.store import StateLocation
 from tests.unit.app_tools.test_plan import make_app
 from tests.unit.app_tools.test_reading_checkpoints import FIRST, SECOND, log, text

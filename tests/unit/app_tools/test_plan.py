@@ -24,10 +24,10 @@ from dynamic_kafka.driver.live_observation import LiveObservation
 from dynamic_kafka.errors import ClusterUnreachableError, DynamicKafkaError, StaleCheckpointError
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import SourceOptions
+from dynamic_kafka.planning.advance import Plan
 from dynamic_kafka.planning.document.codec import encode
 from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.observation import ClusterObservation
-from dynamic_kafka.planning.plan import Plan
 from tests.unit.app_tools.saved_app import saved_app
 
 FIRST = OffsetDocument(

@@ -13,9 +13,9 @@ import pytest
 from dynamic_kafka.driver.offset_resolution import answer_question
 from dynamic_kafka.kafka.probe import ClusterProbe
 from dynamic_kafka.metadata import SubscribedCluster
-from dynamic_kafka.planning.batch import plan_batch
 from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
+from dynamic_kafka.planning.plan import plan_batch
 from dynamic_kafka.planning.questions import run_steps
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.state.store import StateLocation

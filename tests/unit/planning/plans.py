@@ -7,10 +7,10 @@ from typing import Any
 
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
-from dynamic_kafka.planning.batch import Planned, plan_batch
+from dynamic_kafka.planning.advance import Limits
 from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.observation import ClusterObservation, Observation
-from dynamic_kafka.planning.plan import Limits
+from dynamic_kafka.planning.plan import Planned, plan_batch
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.questions import (
     AbsentTopicsQuestion,

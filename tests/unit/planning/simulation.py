@@ -39,8 +39,8 @@ from dynamic_kafka.metadata.model import OffsetSpec
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.metadata.topic_ids import shown_topic_id
 from dynamic_kafka.options import parse_options
+from dynamic_kafka.planning.advance import Limits, ranges_between
 from dynamic_kafka.planning.awaited import must_answer
-from dynamic_kafka.planning.batch import Planned, plan_batch
 from dynamic_kafka.planning.document.amendments import Amendment
 from dynamic_kafka.planning.document.codec import decode, encode, fingerprint
 from dynamic_kafka.planning.document.progress import OffsetDocument
@@ -48,7 +48,7 @@ from dynamic_kafka.planning.ending import Targets, still_to_read
 from dynamic_kafka.planning.losses.acceptance import AcceptedLoss
 from dynamic_kafka.planning.losses.dataloss import DataLoss
 from dynamic_kafka.planning.observation import ClusterObservation, Observation, TopicObservation
-from dynamic_kafka.planning.plan import Limits, ranges_between
+from dynamic_kafka.planning.plan import Planned, plan_batch
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.questions import (
     AbsentTopicsQuestion,

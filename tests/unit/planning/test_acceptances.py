@@ -8,10 +8,10 @@ import pytest
 
 from dynamic_kafka.errors import DataLossError
 from dynamic_kafka.metadata import SubscribedCluster
-from dynamic_kafka.planning.batch import plan_batch
 from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, ParkedCluster, TopicProgress
 from dynamic_kafka.planning.losses.acceptance import AcceptedLoss
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
+from dynamic_kafka.planning.plan import plan_batch
 from dynamic_kafka.planning.questions import AcceptedLossesQuestion, EpochEndsQuestion, Question, run_steps
 from dynamic_kafka.planning.splits import Split
 from tests.unit.planning.plans import all_logs_begin_at_zero, plan_input

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynamic_kafka.planning.plan import must_wait, share
+from dynamic_kafka.planning.advance import must_wait, share
 
 LAGS = st.dictionaries(st.integers(0, 30), st.integers(0, 1_000), max_size=15)
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from dynamic_kafka.metadata.subscription import SubscribedCluster
-from dynamic_kafka.planning.batch import plan_batch
+from dynamic_kafka.planning.advance import Limits
 from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.ending import Targets, still_to_read
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
-from dynamic_kafka.planning.plan import Limits
+from dynamic_kafka.planning.plan import plan_batch
 from dynamic_kafka.planning.questions import AbsentTopicsQuestion, Question, run_steps
 from dynamic_kafka.planning.splits import Split
 from tests.unit.planning.plans import all_logs_begin_at_zero, plan_input

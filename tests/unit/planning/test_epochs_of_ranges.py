@@ -9,12 +9,12 @@ import pytest
 
 from dynamic_kafka.errors import DataLossError
 from dynamic_kafka.metadata.subscription import SubscribedCluster
-from dynamic_kafka.planning.batch import Planned, plan_batch
+from dynamic_kafka.planning.advance import ranges_between
 from dynamic_kafka.planning.document.amendments import Amendment, Amendments
 from dynamic_kafka.planning.document.codec import fingerprint
 from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
-from dynamic_kafka.planning.plan import ranges_between
+from dynamic_kafka.planning.plan import Planned, plan_batch
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.questions import EpochEndsQuestion, HighWatermarksQuestion, Question, run_steps
 from tests.unit.planning.plans import all_logs_begin_at_zero, plan, plan_input

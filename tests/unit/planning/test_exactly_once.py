@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from dynamic_kafka.planning.plan import Limits
+from dynamic_kafka.planning.advance import Limits
 from tests.unit.planning.simulation import CrashPoint, SimulatedCluster, SimulatedTopic, Simulation, everything
 
 CLUSTERS = st.sampled_from(["a", "b"])

@@ -10,7 +10,7 @@ import pytest
 from dynamic_kafka.errors import ClusterError, DataLossError, TopicIntegrityError
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
-from dynamic_kafka.planning.batch import Planned, plan_batch
+from dynamic_kafka.planning.advance import ranges_between
 from dynamic_kafka.planning.checks import RevisionRejectedError
 from dynamic_kafka.planning.document.progress import (
     ClusterProgress,
@@ -20,7 +20,7 @@ from dynamic_kafka.planning.document.progress import (
     TopicProgress,
 )
 from dynamic_kafka.planning.observation import ClusterObservation, Observation, TopicObservation
-from dynamic_kafka.planning.plan import ranges_between
+from dynamic_kafka.planning.plan import Planned, plan_batch
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.questions import AcceptedTopicsQuestion, DisputedIdsQuestion, Question, run_steps
 from dynamic_kafka.planning.sameness.integrity import TopicChange, changes_of, integrity_error, standing

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.errors import OffsetDocumentError
+from dynamic_kafka.planning.advance import Limits, Plan, advance, open_splits, ranges_between
 from dynamic_kafka.planning.document.codec import decode, encode, fingerprint
 from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
-from dynamic_kafka.planning.plan import Limits, Plan, advance, open_splits, ranges_between
 from dynamic_kafka.planning.splits import Split, SplitRange
 
 EAST, WEST = Split("east", "t", 0), Split("west", "t", 0)

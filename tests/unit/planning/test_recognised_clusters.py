@@ -10,6 +10,7 @@ import pytest
 
 from dynamic_kafka.errors import IdentityError
 from dynamic_kafka.metadata import SubscribedCluster
+from dynamic_kafka.planning.advance import ranges_between
 from dynamic_kafka.planning.checks import RevisionRejectedError
 from dynamic_kafka.planning.document.progress import (
     ClusterProgress,
@@ -19,7 +20,6 @@ from dynamic_kafka.planning.document.progress import (
     TopicProgress,
 )
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
-from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.planning.sameness.cluster_renames import recognise
 from dynamic_kafka.planning.splits import SplitRange
 from tests.unit.planning.plans import plan, plan_input

@@ -12,10 +12,10 @@ from dynamic_kafka.errors import DataLossError
 from dynamic_kafka.metadata.model import OffsetSpec
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
+from dynamic_kafka.planning.advance import ranges_between
 from dynamic_kafka.planning.document.codec import fingerprint
 from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.observation import ClusterObservation, Observation, TopicObservation
-from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.planning.splits import Split, SplitRange
 from tests.unit.planning.plans import plan, plan_input
 from tests.unit.planning.simulation import MemoryState

@@ -11,7 +11,7 @@ from dynamic_kafka.driver.replay import Replays
 from dynamic_kafka.errors import DataLossError
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
-from dynamic_kafka.planning.batch import plan_batch
+from dynamic_kafka.planning.advance import ranges_between
 from dynamic_kafka.planning.document.amendments import Amendment, Amendments
 from dynamic_kafka.planning.document.codec import encode, fingerprint
 from dynamic_kafka.planning.document.progress import (
@@ -23,7 +23,7 @@ from dynamic_kafka.planning.document.progress import (
 )
 from dynamic_kafka.planning.document.stop_records import StopRecord
 from dynamic_kafka.planning.observation import ClusterObservation, Observation, TopicObservation
-from dynamic_kafka.planning.plan import ranges_between
+from dynamic_kafka.planning.plan import plan_batch
 from dynamic_kafka.planning.questions import AbsentTopicsQuestion, Question, run_steps
 from dynamic_kafka.planning.splits import Split, SplitRange
 from tests.unit.planning.plans import all_logs_begin_at_zero, plan, plan_input

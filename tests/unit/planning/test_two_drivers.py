@@ -17,12 +17,12 @@ import pytest
 
 from dynamic_kafka.driver.replay import Replays
 from dynamic_kafka.errors import DriverReplacedError, StateMismatchError
-from dynamic_kafka.planning.batch import plan_batch
+from dynamic_kafka.planning.advance import Limits
 from dynamic_kafka.planning.document.amendments import Amendment
 from dynamic_kafka.planning.document.codec import decode
 from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.observation import Observation
-from dynamic_kafka.planning.plan import Limits
+from dynamic_kafka.planning.plan import plan_batch
 from dynamic_kafka.planning.questions import run_steps
 from dynamic_kafka.planning.splits import SplitRange
 from dynamic_kafka.state.folder import StateFile

@@ -11,11 +11,11 @@ import pytest
 from dynamic_kafka.driver.offset_resolution import answer_question
 from dynamic_kafka.errors import OffsetDocumentError
 from dynamic_kafka.metadata.subscription import SubscribedCluster
-from dynamic_kafka.planning.batch import plan_batch
 from dynamic_kafka.planning.checks import RevisionRejectedError
 from dynamic_kafka.planning.document.codec import decode, encode
 from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
+from dynamic_kafka.planning.plan import plan_batch
 from dynamic_kafka.planning.questions import AcceptedIdentitiesQuestion, Question, run_steps
 from dynamic_kafka.planning.sameness.identity import saved_identity
 from dynamic_kafka.state.store import StateLocation

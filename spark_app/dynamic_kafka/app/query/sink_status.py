@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dynamic_kafka.kafka.commits import CommitCounts, Offsets, offsets_by_cluster
+from dynamic_kafka.planning.advance import ranges_between
 from dynamic_kafka.planning.document.codec import decode, is_saved_document
 from dynamic_kafka.planning.document.progress import OffsetDocument
-from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.planning.splits import Split
 
 ENDED = ("finished", "stopped", "failed")

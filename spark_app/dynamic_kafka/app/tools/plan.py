@@ -19,7 +19,7 @@ from dynamic_kafka.app.tools.preview import Preview, Refusal, preview
 from dynamic_kafka.app.tools.saved_query import SavedQuery, add_query_arguments, open_query
 from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.errors import OptionError, StaleCheckpointError
-from dynamic_kafka.planning.plan import Plan
+from dynamic_kafka.planning.advance import Plan
 from dynamic_kafka.planning.splits import Split
 
 HELP = "show the next start with the current metadata: splits added, parked, resumed, refused, with record counts"

@@ -1,6 +1,6 @@
 """Preview the next start of a query: observe metadata and clusters, plan a batch, and write nothing. Tools only.
 
-The code of the query itself decides (`planning.batch`, `Replays.judge`, `Enumerator`), but without its effects. Errors
+The code of the query itself decides (`planning.plan`, `Replays.judge`, `Enumerator`), but without its effects. Errors
 that would end the query are collected instead, so that one run reports all of them.
 """
 
@@ -32,14 +32,14 @@ from dynamic_kafka.errors import (
 )
 from dynamic_kafka.kafka.probe import collect_observations
 from dynamic_kafka.options import SourceOptions
+from dynamic_kafka.planning.advance import Plan
 from dynamic_kafka.planning.awaited import must_answer, never_read
-from dynamic_kafka.planning.batch import Planned
 from dynamic_kafka.planning.checks import RevisionRejectedError
 from dynamic_kafka.planning.document.amendments import Amendment
 from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.losses.dataloss import DataLoss
 from dynamic_kafka.planning.observation import TopicObservation, observed_topic
-from dynamic_kafka.planning.plan import Plan
+from dynamic_kafka.planning.plan import Planned
 from dynamic_kafka.planning.reconcile import Reconciled
 from dynamic_kafka.planning.sameness.cluster_renames import carry_over, current_ids
 from dynamic_kafka.planning.sameness.identity import identity_problems, saved_identity

@@ -15,11 +15,11 @@ from dynamic_kafka.app.config.app_config import STATE_FOLDER
 from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.errors import OffsetDocumentError, OptionError, StaleCheckpointError
 from dynamic_kafka.options import SourceOptions
+from dynamic_kafka.planning.advance import check_chain, ranges_between
 from dynamic_kafka.planning.document.amendments import Amendment, Amendments, rewind
 from dynamic_kafka.planning.document.codec import decode, fingerprint
 from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.document.stop_records import StopRecord
-from dynamic_kafka.planning.plan import check_chain, ranges_between
 from dynamic_kafka.planning.splits import SplitRange
 from dynamic_kafka.state.binding import bound_state
 from dynamic_kafka.state.checkpoints import (

@@ -1,6 +1,6 @@
 """The judgement of data losses that a plan found: refuse them, or continue behind them.
 
-Pure. `planning.batch` calls `judge_losses` in each plan in which `planning.losses.dataloss` found losses. It has three
+Pure. `planning.plan` calls `judge_losses` in each plan in which `planning.losses.dataloss` found losses. It has three
 steps:
 
 1. Drop the losses whose records still exist (`_without_hidden`).

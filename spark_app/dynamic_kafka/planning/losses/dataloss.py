@@ -1,6 +1,6 @@
 """Data losses: records that should have been read and are gone (`failOnDataLoss`).
 
-Pure; `planning.batch` searches for losses before a batch takes anything, and `planning.losses.acceptance` judges them.
+Pure; `planning.plan` searches for losses before a batch takes anything, and `planning.losses.acceptance` judges them.
 A plan has first offsets only of clusters that it has just opened, since they cost each cluster a call. Executors notice
 expired records while they read (`executor.reading.range_reader`).
 """

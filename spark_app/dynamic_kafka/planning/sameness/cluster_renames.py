@@ -1,6 +1,6 @@
 """Renamed clusters: offsets follow a cluster to the id that metadata has for it now.
 
-Pure; `planning.batch` calls `carry_over` once a plan, and replays and tools ask for the `current_ids`.
+Pure; `planning.plan` calls `carry_over` once a plan, and replays and tools ask for the `current_ids`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Deleted topics: their absence is confirmed before it counts, also where a pattern no longer lists them.
 
-Pure; `planning.batch` calls it first in each plan. With Spark's `subscribePattern` the topics come from the cluster's
+Pure; `planning.plan` calls it first in each plan. With Spark's `subscribePattern` the topics come from the cluster's
 own list. A deleted topic drops out of that list as if a user had removed it on purpose, and so does a topic that the
 query may not describe any more. The outcome must not depend on whether the next plan or the next listing comes first.
 """

@@ -1,6 +1,6 @@
 """Topic integrity: a topic that is read must have the id that metadata pins, or the saved id (`topicIntegrityCheck`).
 
-Pure; `planning.batch` calls `check_integrity` in each plan, and replays and the application judge the same changes. A
+Pure; `planning.plan` calls `check_integrity` in each plan, and replays and the application judge the same changes. A
 pin is enforced always, the saved id if the option is set. A change that a user accepted is no failure: metadata pins
 the topic to its new id, or the tool `accept` has recorded it. Decision 027 has the reasons.
 """
