@@ -28,7 +28,7 @@ class EndOfDay(RecordEvaluator):
 def publish(counts: DataFrame, batch: int) -> None:
     """Write the counts so far to the file `AGGREGATE_FILE`. A repeated batch writes the same content."""
     target = Path(os.environ["AGGREGATE_FILE"])
-    found = {row["kafka_cluster"]: row["count"] for row in counts.collect()}
+    by_cluster = {row["kafka_cluster"]: row["count"] for row in counts.collect()}
     draft = target.with_suffix(".draft")
-    draft.write_text(json.dumps({"batch": batch, "counts": found}))
+    draft.write_text(json.dumps({"batch": batch, "counts": by_cluster}))
     draft.replace(target)

@@ -148,8 +148,8 @@ class Journal:
     @property
     def median_first_record_s(self) -> float | None:
         """Return the median over all additions, including those during a kill; None if there are none."""
-        found = [change.first_record_s for change in self.additions if change.first_record_s is not None]
-        return statistics.median(found) if found else None
+        seconds = [change.first_record_s for change in self.additions if change.first_record_s is not None]
+        return statistics.median(seconds) if seconds else None
 
 
 def begin(spans: list[Span], cluster: str, at: float) -> None:

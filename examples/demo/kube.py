@@ -111,8 +111,8 @@ class ControlPlane:
 
     def application_state(self) -> str:
         """Return the application's state by Kubeflow's operator; empty if it has none."""
-        found = self._cluster.api.find(APPLICATIONS, APPLICATION, self._namespace) or {}
-        return str(found.get("status", {}).get("applicationState", {}).get("state", ""))
+        application = self._cluster.api.find(APPLICATIONS, APPLICATION, self._namespace) or {}
+        return str(application.get("status", {}).get("applicationState", {}).get("state", ""))
 
     def close(self, *, keep_logs: bool) -> None:
         """Stop everything; with `keep_logs`, move the logs to the run's folder."""
@@ -138,7 +138,7 @@ def rendered(config_map: Mapping[str, Any] | None) -> tuple[str, dict[str, str]]
 
 def unsafe_reason(stream: Mapping[str, Any]) -> str:
     """Return why a removed cluster must not be shut down yet; empty if it may."""
-    found = condition(stream, "SafeToDecommission")
+    safe = condition(stream, "SafeToDecommission")
     if (stream.get("status") or {}).get("observedGeneration") != stream.get("metadata", {}).get("generation"):
         return NOT_SEEN
-    return "" if found.get("status") == "True" else str(found.get("message", NOT_SEEN))
+    return "" if safe.get("status") == "True" else str(safe.get("message", NOT_SEEN))

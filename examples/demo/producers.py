@@ -130,10 +130,10 @@ class Producers:
     def counts(self) -> dict[str, int]:
         """Return the confirmed records by cluster."""
         with self._lock:
-            found: dict[str, int] = defaultdict(int)
+            confirmed: dict[str, int] = defaultdict(int)
             for (cluster, _), known in self._confirmed.items():
-                found[cluster] += len(known)
-            return dict(found)
+                confirmed[cluster] += len(known)
+            return dict(confirmed)
 
     def ends(self, cluster: str) -> dict[int, int]:
         """Return {partition: offset after the last confirmed record}, without empty partitions."""

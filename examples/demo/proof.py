@@ -98,7 +98,7 @@ def prove(produced: Mapping[Split, Mapping[int, int]], rows: Iterable[Delivered]
         _remember(examples, f"lost: cluster {record[0]}, partition {record[1]}, sequence {record[2]}")
     for record, count in sorted(doubled.items()):
         _remember(examples, f"{count} times: cluster {record[0]}, partition {record[1]}, sequence {record[2]}")
-    gaps = sum(max(found) - min(found) + 1 - len(found) for found in offsets.values())
+    gaps = sum(max(own_offsets) - min(own_offsets) + 1 - len(own_offsets) for own_offsets in offsets.values())
     lost = set(missing)
     sent = Counter(cluster for cluster, _, _ in records)
     got = Counter(record[0] for record in records if record not in lost)
@@ -168,16 +168,16 @@ StopRecords = Mapping[str, Mapping[int, int]]
 """{cluster: {partition: offset of the record that ended it}}."""
 
 
-def wrong_ending(found: Mapping[str, StopRecords | None], ends: StopRecords, *, in_order: bool) -> list[str]:
+def wrong_ending(by_query: Mapping[str, StopRecords | None], ends: StopRecords, *, in_order: bool) -> list[str]:
     """Return the problems of the job's end.
 
     Args:
-        found: the stop records of each query; None if a query is not over.
+        by_query: the stop records of each query; None if a query is not over.
         ends: the offset behind the last confirmed record of each partition, where its end of day is.
         in_order: the driver ended with exit code 0.
     """
     problems = [] if in_order else ["the driver did not end with exit code 0"]
-    for query, stopped in found.items():
+    for query, stopped in by_query.items():
         if stopped is None:
             problems.append(f"the query {query} ended before its splits had")
         elif stopped != ends:

@@ -112,7 +112,7 @@ def find_returns(documents: Iterable[OffsetDocument]) -> list[tuple[str, dict[in
 
     The parked offsets are from the last document without the cluster; empty if there are none.
     """
-    found = []
+    returns = []
     known: set[str] = set()
     before = OffsetDocument()
     for batch, document in enumerate(documents):
@@ -120,10 +120,10 @@ def find_returns(documents: Iterable[OffsetDocument]) -> list[tuple[str, dict[in
             if cluster in known:
                 parked = before.parked.get(cluster)
                 topic = parked.topics.get(TOPIC) if parked else None
-                found.append((cluster, dict(topic.progress.next) if topic else {}, batch))
+                returns.append((cluster, dict(topic.progress.next) if topic else {}, batch))
         known |= set(document.clusters)
         before = document
-    return found
+    return returns
 
 
 def wrong_records(verdict: Verdict) -> list[str]:
@@ -135,10 +135,10 @@ def wrong_records(verdict: Verdict) -> list[str]:
         "rows have another place than their record": verdict.misplaced,
         "offsets are missing between others": verdict.gaps,
     }
-    found = [f"{count:,} {what}" for what, count in counts.items() if count]
+    problems = [f"{count:,} {what}" for what, count in counts.items() if count]
     if not verdict.produced:
-        found.append("no record was produced")
-    return [*found, *verdict.examples]
+        problems.append("no record was produced")
+    return [*problems, *verdict.examples]
 
 
 def wrong_totals(verdict: Verdict, who: str, counts: Mapping[str, int]) -> list[str]:
@@ -152,13 +152,13 @@ def wrong_totals(verdict: Verdict, who: str, counts: Mapping[str, int]) -> list[
 
 def wrong_returns(journal: Journal, returns: Mapping[str, Sequence[Return]]) -> list[str]:
     """Return the clusters that did not resume exactly at their parked offsets."""
-    found = []
+    problems = []
     for change in journal.changes:
         if change.kind == "return" and not returns.get(change.cluster):
-            found.append(f"{change.cluster} was added back, but its offsets were not parked")
+            problems.append(f"{change.cluster} was added back, but its offsets were not parked")
     for cluster, splits in returns.items():
-        found += [f"{cluster} did not resume at its parked offset: {split}" for split in splits if not split.exact]
-    return found
+        problems += [f"{cluster} did not resume at its parked offset: {split}" for split in splits if not split.exact]
+    return problems
 
 
 def confirmed_restarts(starts: Starts, confirmed: Mapping[str, str]) -> int:
@@ -171,14 +171,16 @@ def wrong_starts(starts: Starts, confirmed: int, settings: Settings) -> list[str
     if settings.strategy == "live":
         restarts = starts.restarts_for_changes
         return [f"the driver was started {restarts} times for another reason than a kill"] if restarts else []
-    found = []
+    problems = []
     if not starts.for_changes:
-        found.append("no change restarted the driver")
+        problems.append("no change restarted the driver")
     if confirmed < len(starts.for_changes):
-        found.append(f"the operator has confirmed only {confirmed} of {len(starts.for_changes)} restarts for changes")
+        problems.append(
+            f"the operator has confirmed only {confirmed} of {len(starts.for_changes)} restarts for changes"
+        )
     if starts.unexplained:
-        found.append(f"the driver was started {starts.unexplained} times without a change or a kill")
-    return found
+        problems.append(f"the driver was started {starts.unexplained} times without a change or a kill")
+    return problems
 
 
 def wrong_drains(journal: Journal) -> list[str]:
@@ -188,27 +190,27 @@ def wrong_drains(journal: Journal) -> list[str]:
     this, since a cluster that was added back is read on. A run without an early removal does not test the drain at all.
     """
     early = [drain for drain in journal.drains if drain.unread > 0 and drain.written_after > 0]
-    found = [] if early else ["no cluster was removed while it had unread records and producers"]
+    problems = [] if early else ["no cluster was removed while it had unread records and producers"]
     for drain in journal.drains:
         if drain.left is None:
-            found.append(f"{drain.cluster} was removed, but never reported safe to shut down")
+            problems.append(f"{drain.cluster} was removed, but never reported safe to shut down")
         elif drain.left:
-            found.append(f"{drain.cluster} was reported safe to shut down with {drain.left:,} records unread")
-    return found
+            problems.append(f"{drain.cluster} was reported safe to shut down with {drain.left:,} records unread")
+    return problems
 
 
 def wrong_run(journal: Journal, settings: Settings) -> list[str]:
     """Return missing changes and kills, and first records that came too late."""
-    found = []
+    problems = []
     if len(journal.changes) < CHANGES_DUE:
-        found.append(f"only {len(journal.changes)} metadata changes; at least {CHANGES_DUE} were due")
+        problems.append(f"only {len(journal.changes)} metadata changes; at least {CHANGES_DUE} were due")
     if len(journal.kills) < KILLS_DUE:
-        found.append(f"only {len(journal.kills)} kills; at least {KILLS_DUE} were due")
+        problems.append(f"only {len(journal.kills)} kills; at least {KILLS_DUE} were due")
     median, bound = journal.median_first_record_s, settings.first_record_bound_s
     if median is None or median > bound:
         took = "never" if median is None else f"after {median:.1f} s (median)"
-        found.append(f"the first record of an added cluster came {took}; the limit is {bound:g} s")
-    return found
+        problems.append(f"the first record of an added cluster came {took}; the limit is {bound:g} s")
+    return problems
 
 
 def write_json(report: Report, path: Path) -> None:
@@ -298,15 +300,15 @@ def as_json(report: Report) -> dict[str, Any]:
 
 
 def _ending(journal: Journal) -> dict[str, Any] | None:
-    found = journal.ending
-    if found is None:
+    ending = journal.ending
+    if ending is None:
         return None
     return {
         "by_itself_after": "end of day",
         "application": COMPLETED,
-        "exit_code_0": found.in_order,
-        "seconds_to_completed": _rounded(found.took_s),
-        "stop_records": found.stop_records,
+        "exit_code_0": ending.in_order,
+        "seconds_to_completed": _rounded(ending.took_s),
+        "stop_records": ending.stop_records,
     }
 
 
@@ -314,7 +316,7 @@ def _by_second(rows: Iterable[Delivered], began: float) -> dict[str, dict[int, i
     counts: dict[str, Counter[int]] = {}
     for row in rows:
         counts.setdefault(row.cluster, Counter())[int((row.written_at - began) // 1)] += 1
-    return {cluster: dict(found) for cluster, found in sorted(counts.items())}
+    return {cluster: dict(by_second) for cluster, by_second in sorted(counts.items())}
 
 
 def _rounded(seconds: float | None) -> float | None:

@@ -107,8 +107,8 @@ def read_file(file: Path, batch: int) -> Iterator[Delivered]:
 
 def _named(entry: Path) -> list[Path]:
     lines = entry.read_text().splitlines()[1:]  # the first is the format's version
-    found = [json.loads(line) for line in lines if line]
-    return [Path(unquote(urlparse(line["path"]).path)) for line in found if line["action"] == "add"]
+    entries = [json.loads(line) for line in lines if line]
+    return [Path(unquote(urlparse(line["path"]).path)) for line in entries if line["action"] == "add"]
 
 
 def _number(entry: Path) -> int:
