@@ -97,7 +97,7 @@ def test_the_documentation_states_every_sinks_guarantee() -> None:
         "format": "what that format promises; Spark's own file formats as `parquet`",
         "foreachBatch": "as idempotent as your function is by (query id, batch id): a batch may come again, the same",
     }
-    text = (ROOT / "docs" / "how-to" / "application.md").read_text()
+    text = (ROOT / "docs" / "reference" / "guarantees.md").read_text()
     for kind, promise in guarantees.items():
         assert f"| `{kind}` | {promise} |" in text
 

@@ -98,7 +98,7 @@ def test_a_new_assignment_drops_what_is_behind_a_notice() -> None:
     assert offsets(made) == [5]
 
 
-@pytest.mark.parametrize(("last_epoch", "end", "found"), [(3, 20, 6), (4, 20, None), (-1, 20, None), (3, 6, None)])
+@pytest.mark.parametrize(("last_epoch", "end", "noticed"), [(3, 20, 6), (4, 20, None), (-1, 20, None), (3, 6, None)])
 def test_a_record_of_a_later_leader_is_not_taken(last_epoch: int, end: int, noticed: int | None) -> None:
     made = connection(Message(5, 3), Message(6, 4))
     notice = made.fetch(wanted(4, end, last_epoch), 0).notice
