@@ -22,7 +22,7 @@ from dynamic_kafka.options.option import direct_options
 from dynamic_kafka.options.own_topics import DeadLetterTopic, OwnTopics, parse_dead_letters, parse_own_topics
 from dynamic_kafka.options.recognition import GivenOptions, recognise
 from dynamic_kafka.options.secrets import check_references
-from dynamic_kafka.options.subscription import parse_subscription
+from dynamic_kafka.options.stream_choice import parse_subscription
 from dynamic_kafka.options.value_schema import parse_value_schema
 from dynamic_kafka.options.values import Mode, NamedOptions
 
