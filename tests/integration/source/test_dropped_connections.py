@@ -12,6 +12,7 @@ import pytest
 
 from dynamic_kafka.executor.reading import cluster_identity
 from dynamic_kafka.executor.reading.consumer_cache import CONSUMERS
+from dynamic_kafka.kafka import retries
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.probe import LATEST
 from tests.support.fixtures import Topic, kept_open
@@ -90,9 +91,12 @@ def test_no_connection_is_used_after_its_longest_idle_time(
         run.until_rows(rows)
 
 
-def test_a_question_is_repeated_over_new_connections(at: KafkaCluster, relay: Relay, orders: str) -> None:
+def test_a_question_is_repeated_over_new_connections(
+    at: KafkaCluster, relay: Relay, orders: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retries, "USED_CLIENT_S", 2.0)
     produce("a", at, orders, 5)
-    admin = ClusterAdmin("a", {"bootstrap.servers": relay.address}, read_committed=False, deadline_s=12)
+    admin = ClusterAdmin("a", {"bootstrap.servers": relay.address}, read_committed=False, deadline_s=30)
     try:
         assert admin.describe_topics([orders])[0].keys() == {orders}
         asked = {(orders, 0): LATEST}

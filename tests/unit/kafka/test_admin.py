@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from dynamic_kafka.errors import ClusterError, ClusterRefusedError, ClusterUnreachableError
 from dynamic_kafka.kafka import admin as admin_module
+from dynamic_kafka.kafka import retries
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.errors import UnknownTopicError
 from dynamic_kafka.planning.starting import OffsetQuery
@@ -119,32 +120,36 @@ def test_a_topic_without_leaders_may_be_a_deleted_one(
 
 
 @pytest.mark.parametrize(
-    ("error", "after_s", "asked"),
+    ("error", "limit_s", "asked"),
     [
-        (ClusterUnreachableError("east", "no answer in time"), 0.0, 2),
-        (ClusterError("east", "the partition has no leader"), 0.21, 2),
-        (ClusterError("east", "not allowed"), 0.0, 1),
-        (UnknownTopicError("east", "deleted"), 0.21, 1),
+        (ClusterUnreachableError("east", "no answer in time"), 10.0, 2),
+        (ClusterError("east", "the partition has no leader"), 0.05, 2),
+        (ClusterError("east", "not allowed"), 10.0, 1),
+        (UnknownTopicError("east", "deleted"), 0.05, 1),
     ],
     ids=["silent", "without a leader up to the limit", "an answer", "deleted"],
 )
-def test_a_used_client_without_an_answer_is_replaced_once(error: ClusterError, after_s: float, asked: int) -> None:
+def test_a_used_client_without_an_answer_is_replaced_once(
+    error: ClusterError, limit_s: float, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retries, "USED_CLIENT_S", limit_s)
     admin, limits = Admin(0, None), list[float]()
+    admin.deadline_s = 60
 
-    def ask(limit_s: float) -> str:
-        limits.append(limit_s)
+    def ask(limit: float) -> str:
+        limits.append(limit)
         if len(limits) == 2:
-            time.sleep(after_s)
+            time.sleep(0.06 if limit < 1 else 0)
             raise error
         return "answer"
 
-    # A new client has all of the time, a used one half of it
+    # A new client has all of the time, a used one a part of it
     assert admin._over_working_connections(ask) == "answer"
     if asked == 2:
         assert admin._over_working_connections(ask) == "answer"
+        assert 50 < limits[2] <= 60
     else:
         with pytest.raises(type(error)):
             admin._over_working_connections(ask)
+    assert limits[0] > 59 and limits[1] == limit_s
     assert (len(limits), admin.clients) == (1 + asked, asked)
-    assert limits[0] > 0.39 and limits[1] == 0.2
-    assert sum(limits[1:]) <= 0.61
