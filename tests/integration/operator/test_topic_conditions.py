@@ -39,7 +39,7 @@ def test_each_exit_code_about_topics_has_its_reason(stage: Stage, pod: dict[str,
     assert not condition(stage.subscription_now(), "TopicsReady")
     for code, reason, text in (
         (10, "SourceTopicMissing", "a topic of its streams does not exist"),
-        (11, "InternalTopicMissing", "To make it, run `python -m dynamic_kafka.app init app.yaml`"),
+        (11, "InternalTopicMissing", "Make it with `python -m dynamic_kafka.app init app.yaml`"),
         (12, "InternalTopicMisconfigured", "internal topics are not as app.yaml declares them"),
     ):
         # When the driver ends with the code, then the condition has the reason and the remedy
