@@ -25,6 +25,7 @@ TESTS_OF = {
     f"{_SOURCE}/app/tools": ("tests/unit/app_tools", "tests/integration/app_tools"),
     f"{_SOURCE}/contract": ("tests/unit/contract", "tests/unit/operator", "tests/integration/operator"),
     f"{_SOURCE}/driver": ("tests/unit/driver", "tests/integration/source"),
+    f"{_SOURCE}/driver/report": ("tests/unit/driver", "tests/integration/app"),
     f"{_SOURCE}/executor": ("tests/unit/executor", "tests/integration/source"),
     f"{_SOURCE}/kafka": ("tests/unit/kafka", "tests/integration/source"),
     f"{_SOURCE}/metadata": ("tests/unit/metadata", "tests/unit/operator", "tests/integration/source"),

@@ -77,7 +77,7 @@ def test_a_new_cluster_that_hangs_is_checked_when_it_answers(checking: GroupChec
     assert (east.asked, west.asked) == (1, 1)
 
     west.commits.set_result(of_another())
-    with pytest.raises(GroupInUseError, match="of cluster 'west'"):
+    with pytest.raises(GroupInUseError, match="of 'west'"):
         checking.check(LOGGED, seen(east=east, west=west))
 
 

@@ -172,8 +172,8 @@ class Metadata:
     def name(self, *clusters: str, **more: Any) -> None:
         """Name these clusters from now on, each with a secret folder that does not exist."""
         named = {
-            each: SubscribedCluster({"t": "s"}, {"bootstrap.servers": "x:1"}, **{"secret_folder": each, **more})
-            for each in clusters
+            cluster: SubscribedCluster({"t": "s"}, {"bootstrap.servers": "x:1"}, **{"secret_folder": cluster, **more})
+            for cluster in clusters
         }
         number = self.discovered.sequence + 1
         self.discovered = Discovered(Subscription(named, ("s",)), Revision(f"sha256:{number}"), number)
@@ -345,7 +345,7 @@ def test_a_foreign_server_is_rejected_under_stall_too(stalling: tuple[Observer, 
     observer.adopt(observer.observe(RUNNING))
     good = metadata.discovered
     metadata.name("west", secret_folder=None)
-    with pytest.raises(RevisionRejectedError, match="the server x:1, which may not get the secrets") as rejected:
+    with pytest.raises(RevisionRejectedError, match="x:1 of metadata may not get") as rejected:
         observer.observe(RUNNING)
     assert observer.reject(str(rejected.value))
     assert observer.observe(RUNNING).discovered is good and not observer.status.stalled

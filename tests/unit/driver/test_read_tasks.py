@@ -83,7 +83,7 @@ def test_tasks_carry_the_topic_and_where_to_report() -> None:
     [task, *others] = tasks(DOCUMENT, stateLocation="/state")
 
     assert (task.topic_id, task.reports and task.reports.location) == ("T", "/state")
-    assert len({id(each.reports) for each in [task, *others]}) == 1
+    assert len({id(read_task.reports) for read_task in [task, *others]}) == 1
 
 
 def test_tasks_carry_no_state_location_that_nothing_needs() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from dynamic_kafka.app.telemetry.drain_tracker import STALE_S, ClusterListing, DrainTracker, TopicDrain
+from dynamic_kafka.driver.report.drain_tracker import STALE_S, ClusterListing, DrainTracker, TopicDrain
 from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, ParkedCluster, TopicProgress
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 

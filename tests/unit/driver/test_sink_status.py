@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynamic_kafka.app.query.sink_status import StatusBoard
+from dynamic_kafka.driver.report.sink_status import StatusBoard
 from dynamic_kafka.planning.document.codec import encode
 from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split

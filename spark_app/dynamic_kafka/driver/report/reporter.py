@@ -12,8 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from dynamic_kafka.app.kubernetes.pod import OwnPod, PodError
-from dynamic_kafka.app.kubernetes.report_content import (
+from dynamic_kafka.contract.driver_report import LIVE
+from dynamic_kafka.contract.kubernetes_names import REPORT_ANNOTATION
+from dynamic_kafka.driver.report.amended_progress import AmendedProgress
+from dynamic_kafka.driver.report.drain_tracker import DrainTracker
+from dynamic_kafka.driver.report.lag_prober import LagProber
+from dynamic_kafka.driver.report.pod import OwnPod, PodError
+from dynamic_kafka.driver.report.report_content import (
     MAX_NEVER_REACHED,
     MAX_OPEN_SPLITS,
     AppliedRevision,
@@ -24,12 +29,7 @@ from dynamic_kafka.app.kubernetes.report_content import (
     rejection,
     report_text,
 )
-from dynamic_kafka.app.query.amended_progress import AmendedProgress
-from dynamic_kafka.app.query.sink_status import StatusBoard
-from dynamic_kafka.app.telemetry.drain_tracker import DrainTracker
-from dynamic_kafka.app.telemetry.lag import LagProber
-from dynamic_kafka.contract.driver_report import LIVE
-from dynamic_kafka.contract.kubernetes_names import REPORT_ANNOTATION
+from dynamic_kafka.driver.report.sink_status import StatusBoard
 from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
 from dynamic_kafka.planning.document.progress import OffsetDocument

@@ -11,10 +11,10 @@ from typing import Any, cast
 
 import pytest
 
-from dynamic_kafka.app.telemetry import lag
-from dynamic_kafka.app.telemetry.drain_tracker import ClusterListing, DrainTracker
-from dynamic_kafka.app.telemetry.lag import LagProber
 from dynamic_kafka.driver.heap_trim import HeapTrimmer
+from dynamic_kafka.driver.report import lag_prober
+from dynamic_kafka.driver.report.drain_tracker import ClusterListing, DrainTracker
+from dynamic_kafka.driver.report.lag_prober import LagProber
 from dynamic_kafka.errors import ClusterUnreachableError, SecretError
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
@@ -116,7 +116,7 @@ class Probe:
 
 
 def test_a_silent_cluster_stays_unreachable_until_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lag, "ANSWER_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(lag_prober, "ANSWER_TIMEOUT_S", 0.0)
     probes = {"east": Probe(), "west": Probe()}
     discovery = SimpleNamespace(
         current=lambda: SimpleNamespace(
@@ -198,7 +198,7 @@ def test_when_a_round_goes_wrong_all_that_drains_has_failed() -> None:
 
 
 def test_metadata_that_changes_is_looked_at_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dynamic_kafka.app.telemetry.lag.METADATA_POLL_S", 0.001)
+    monkeypatch.setattr("dynamic_kafka.driver.report.lag_prober.METADATA_POLL_S", 0.001)
     asked = threading.Semaphore(0)
     revision = Revision("sha256:1")
 

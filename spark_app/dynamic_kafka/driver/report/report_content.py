@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dynamic_kafka.app.telemetry.drain_tracker import TopicDrain
 from dynamic_kafka.contract.driver_report import (
     LIVE,
     DriverReport,
@@ -20,6 +19,7 @@ from dynamic_kafka.contract.driver_report import (
     reported_size,
 )
 from dynamic_kafka.contract.kubernetes_names import DRAIN_REPORT_INTERVAL_S
+from dynamic_kafka.driver.report.drain_tracker import TopicDrain
 from dynamic_kafka.metadata.document import CONTRACT
 from dynamic_kafka.metadata.model import Revision
 

@@ -114,10 +114,7 @@ class OwnPod:
 
     def _refusal(self, status: int, namespace: str, message: str) -> PodError:
         if status == http.HTTPStatus.FORBIDDEN:
-            fix = (
-                f"the driver's service account needs a Role in namespace {namespace} that lets it get and patch pods;"
-                " examples/kubernetes/kubeflow.yaml has one"
-            )
+            fix = f"the driver's service account needs a Role in namespace {namespace} that lets it get and patch pods"
             return PodError("forbidden", f"{message}; {fix}")
         if status == http.HTTPStatus.UNAUTHORIZED:
             return PodError(

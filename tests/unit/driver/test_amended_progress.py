@@ -73,8 +73,8 @@ def test_a_commit_never_passes_a_stop_record(query: SinkQuery, tmp_path: Path, c
     documents = [document(number, following) for number, following in ((1, 5), (2, 9), (3, 14))]
     report = {"offset": 11, "topicId": None}
     StateLocation(str(tmp_path / "state")).save_seen("q", fingerprint(documents[2]), "stop-record", OLD, report)
-    for each in documents:
-        query.commit(each)
+    for offset_document in documents:
+        query.commit(offset_document)
     assert committed == [5, 9, 11]
 
 

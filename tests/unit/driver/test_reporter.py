@@ -12,12 +12,12 @@ from typing import Any, cast
 
 import pytest
 
-from dynamic_kafka.app.kubernetes.pod import own_pod
-from dynamic_kafka.app.kubernetes.report_content import MAX_REASON, REPORT_INTERVAL_S
-from dynamic_kafka.app.kubernetes.reporter import CommittedProgress, Reporter
-from dynamic_kafka.app.query.sink_status import StatusBoard
-from dynamic_kafka.app.telemetry.drain_tracker import ClusterListing, DrainTracker
 from dynamic_kafka.contract.kubernetes_names import DRAIN_REPORT_INTERVAL_S, REPORT_ANNOTATION
+from dynamic_kafka.driver.report.drain_tracker import ClusterListing, DrainTracker
+from dynamic_kafka.driver.report.pod import own_pod
+from dynamic_kafka.driver.report.report_content import MAX_REASON, REPORT_INTERVAL_S
+from dynamic_kafka.driver.report.reporter import CommittedProgress, Reporter
+from dynamic_kafka.driver.report.sink_status import StatusBoard
 from dynamic_kafka.metadata.discovery_state import DiscoveryStatus
 from dynamic_kafka.metadata.model import Rendering, Revision
 from dynamic_kafka.planning.document.amendments import Amendment
@@ -110,7 +110,7 @@ def test_a_revision_is_reported_when_all_planners_have_it(application: Applicati
     application.board.update("lake", summaries=({**SUMMARY, "revision": "18"},))
     assert len(application.after(REPORT_INTERVAL_S)) == 1
     application.board.update("mine", summaries=({**SUMMARY, "revision": "18"},))
-    assert [each["applied"] for each in application.after(1)] == ["6f1c/17", "6f1c/18"]
+    assert [report["applied"] for report in application.after(1)] == ["6f1c/17", "6f1c/18"]
 
 
 def test_a_finished_sink_does_not_delay_a_revision(application: Application) -> None:
@@ -118,7 +118,7 @@ def test_a_finished_sink_does_not_delay_a_revision(application: Application) -> 
     application.board.update("mine", state="finished")
     application.found = replace(application.found, revision=replace(REVISION, counter=18))
     application.board.update("lake", summaries=({**SUMMARY, "revision": "18"},))
-    assert [each["applied"] for each in application.after(REPORT_INTERVAL_S)] == ["6f1c/17", "6f1c/18"]
+    assert [report["applied"] for report in application.after(REPORT_INTERVAL_S)] == ["6f1c/17", "6f1c/18"]
 
 
 def test_a_document_of_a_user_is_not_reported(application: Application) -> None:
@@ -148,7 +148,7 @@ def test_a_draining_topic_is_reported_every_ten_seconds(application: Application
         (topic,) = application.after(DRAIN_REPORT_INTERVAL_S)[-1]["draining"]
         assert topic["lag"] == (2 if name == "lake" else 0), "the slowest sink counts"
     assert topic["quiet"] == 11.0
-    assert [each["beat"] for each in application.server.reports()] == [1, 2, 3]
+    assert [report["beat"] for report in application.server.reports()] == [1, 2, 3]
 
 
 def test_a_cluster_that_was_never_reached_is_reported(application: Application) -> None:
@@ -162,7 +162,7 @@ def test_a_cluster_that_was_never_reached_is_reported(application: Application) 
 
     # Then the report names it, with a cause of limited length, and it drains on
     report = application.after(1)[-1]
-    assert [(each["cluster"], each["reason"][:20]) for each in report["neverReached"]] == [
+    assert [(entry["cluster"], entry["reason"][:20]) for entry in report["neverReached"]] == [
         ("east", "east has the bootstr")
     ]
     assert len(report["neverReached"][0]["reason"]) == MAX_REASON
@@ -202,7 +202,7 @@ def test_a_refused_report_is_retried_and_logged_once(
 
     application.server.refuse = None
     application.after(REPORT_INTERVAL_S)
-    assert [each["beat"] for each in application.server.reports()] == [6]
+    assert [report["beat"] for report in application.server.reports()] == [6]
     logged = [record.getMessage() for record in caplog.records]
     assert len(logged) == 2
     assert logged[0].startswith("cannot report to the operator, so drains cannot end; reading goes on: pods is ")
@@ -214,7 +214,7 @@ def test_a_refused_report_is_retried_and_logged_once(
 def test_an_unexpected_error_does_not_end_the_thread(
     application: Application, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("dynamic_kafka.app.kubernetes.reporter.POLL_S", 0.001)
+    monkeypatch.setattr("dynamic_kafka.driver.report.reporter.POLL_S", 0.001)
     application.raising = 3
     application.reporter.start()
     try:
@@ -229,7 +229,7 @@ OVER = OffsetDocument("q", 2, "", over=True)
 
 def test_the_end_of_all_queries_is_the_last_report(application: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     # Given a report a moment ago, and an API server that is away for a moment
-    monkeypatch.setattr("dynamic_kafka.app.kubernetes.reporter.POLL_S", 0.001)
+    monkeypatch.setattr("dynamic_kafka.driver.report.reporter.POLL_S", 0.001)
     application.board.update("lake", summaries=({**SUMMARY, "openSplits": ["east/old[0]"]},))
     (running,) = application.after(1)
     assert (running["finished"], running["openSplits"]) == (False, ["east/old[0]"])

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.app.kubernetes.report_content import (
+from dynamic_kafka.contract.kubernetes_names import DRAIN_REPORT_INTERVAL_S
+from dynamic_kafka.driver.report.drain_tracker import TopicDrain
+from dynamic_kafka.driver.report.report_content import (
     AFTER_DRAIN_S,
     MAX_BYTES,
     PLANNER_WAIT_S,
@@ -20,8 +22,6 @@ from dynamic_kafka.app.kubernetes.report_content import (
     rejection,
     report_text,
 )
-from dynamic_kafka.app.telemetry.drain_tracker import TopicDrain
-from dynamic_kafka.contract.kubernetes_names import DRAIN_REPORT_INTERVAL_S
 from dynamic_kafka.metadata.model import Rendering, Revision
 from kafkastream_operator.core.document import Key
 from kafkastream_operator.core.drain_evidence import Report, TopicReport
@@ -133,8 +133,8 @@ def test_topics_nearest_to_their_end_are_reported_first() -> None:
     text = report_text(DRAINING, [*behind, *done], pod="p", beat=1)
 
     assert MAX_BYTES * 0.95 < len(text) <= MAX_BYTES
-    reported = [each["topic"] for each in json.loads(text)["draining"]]
-    assert {each.topic for each in done} < set(reported)
+    reported = [drain["topic"] for drain in json.loads(text)["draining"]]
+    assert {drain.topic for drain in done} < set(reported)
     assert f"behind-1-{'x' * 200}" in reported
     assert f"behind-0-{'x' * 200}" not in reported, "topics of unknown lag come last"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dynamic_kafka.app.kubernetes import pod as module
-from dynamic_kafka.app.kubernetes.pod import OwnPod, PodError, own_pod
+from dynamic_kafka.driver.report import pod as module
+from dynamic_kafka.driver.report.pod import OwnPod, PodError, own_pod
 from tests.support.api_server import NAMESPACE, TOKEN, FakeApiServer
 from tests.support.certificates import CertificateAuthority
 
@@ -104,8 +104,7 @@ def test_a_forbidden_request_names_the_missing_role(server: FakeApiServer, pod: 
     assert failure.kind == "forbidden"
     assert str(failure) == (
         'pods "shop-driver" is forbidden: User "system:serviceaccount:jobs:x" cannot get pods; the driver\'s service'
-        " account needs a Role in namespace jobs that lets it get and patch pods;"
-        " examples/kubernetes/kubeflow.yaml has one"
+        " account needs a Role in namespace jobs that lets it get and patch pods"
     )
 
 

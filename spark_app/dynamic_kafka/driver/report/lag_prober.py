@@ -12,9 +12,9 @@ import threading
 import time
 from collections.abc import Mapping
 
-from dynamic_kafka.app.telemetry.drain_tracker import ClusterListing, DrainTracker
 from dynamic_kafka.driver.cluster_clients import ClusterProbes, request_of
 from dynamic_kafka.driver.heap_trim import HeapTrimmer
+from dynamic_kafka.driver.report.drain_tracker import ClusterListing, DrainTracker
 from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.kafka.probe import ObservationRequest, collect_observations
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
