@@ -111,7 +111,7 @@ class Driver:
 
     def kill(self) -> int:
         """Send SIGKILL to all processes of the driver; return their number when all are gone."""
-        pod = next(each for each in reversed(self._node().started))
+        pod = next(started_pod for started_pod in reversed(self._node().started))
         processes = self._node().kill(POD)
         self._killed.add(pod["metadata"]["uid"])
         return processes

@@ -42,7 +42,7 @@ class Git:
 
     def apply_stream(self, clusters: Collection[str]) -> float:
         """Apply the stream with these clusters; return the time at which kubectl was called."""
-        listed = [each for each in self._stream["spec"]["clusters"] if each["id"] in clusters]
+        listed = [cluster for cluster in self._stream["spec"]["clusters"] if cluster["id"] in clusters]
         self._write("kafkastream.yaml", {**self._stream, "spec": {**self._stream["spec"], "clusters": listed}})
         return self.apply("kafkastream.yaml")
 

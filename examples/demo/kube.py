@@ -131,7 +131,7 @@ def rendered(config_map: Mapping[str, Any] | None) -> tuple[str, dict[str, str]]
     if config_map is None:
         return "", {}
     document = json.loads(config_map["data"]["streams.json"])
-    clusters = [each for stream in document["streams"].values() for each in stream["clusters"].items()]
+    clusters = [entry for stream in document["streams"].values() for entry in stream["clusters"].items()]
     states = {name: content.get("state", "Active") for name, content in clusters}
     return f"{document['lineage']}/{document['revision']}", states
 

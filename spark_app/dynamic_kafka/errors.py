@@ -232,10 +232,7 @@ _RAISED = re.compile(
 """One of our errors in a traceback, up to the text that Python or Spark puts after it."""
 
 _MISSING = re.compile(r"No module named '((?:dynamic_kafka|confluent_kafka|pyarrow|msgspec)\b[\w.]*)'")
-_WORKERS = (
-    "Spark's Python workers cannot import {}: they need this package with its extra `spark`. Set PYSPARK_PYTHON to a"
-    " Python that has it, before Spark starts, for example with `export PYSPARK_PYTHON=$(which python)`"
-)
+_WORKERS = "Spark's workers cannot import {}: start Spark with a PYSPARK_PYTHON that has dynamic-kafka[spark]"
 
 
 def cause_of(error: BaseException | None) -> DynamicKafkaError | None:

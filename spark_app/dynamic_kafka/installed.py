@@ -19,18 +19,17 @@ _OF_EXTRA = {
 
 def explained(error: ImportError) -> ImportError:
     """Return the error to raise when an import of this package fails, with the remedy if one is known."""
-    package = (error.name or "").partition(".")[0]
+    package, python = (error.name or "").partition(".")[0], sys.executable
     if package == "pyspark" and (spark := _old_spark()):
         return ImportError(
-            f"dynamic_kafka needs PySpark >= 4.2, and {sys.executable} has PySpark {spark}. Install a newer one there:"
-            " pip install 'pyspark>=4.2'",
+            f"dynamic_kafka needs PySpark >= 4.2, and {python} has {spark}. Install it: pip install 'pyspark>=4.2'",
             name="pyspark",
         )
     if package not in _OF_EXTRA:
         return error
+    missing = _OF_EXTRA[package]
     return ImportError(
-        f"dynamic_kafka needs the package {_OF_EXTRA[package]}, which {sys.executable} does not have. Install the extra"
-        " `spark` there: pip install 'dynamic-kafka[spark]', or in a clone pip install '.[spark]'",
+        f"{python} lacks {missing}: run pip install 'dynamic-kafka[spark]' there, or in a clone '.[spark]'",
         name=package,
     )
 

@@ -40,9 +40,9 @@ def import_object(path: str) -> object:
     try:
         target: object = importlib.import_module(module)
     except (Exception, SystemExit) as error:  # the user's module runs here, and may raise anything
+        kind = type(error).__name__
         raise OptionError(
-            f"{path}: the module cannot be imported: {type(error).__name__}: {error}; check the name, and that the"
-            " driver has it on its path"
+            f"{path}: the module cannot be imported: {kind}: {error}; check the name, and the driver's Python path"
         ) from error
     for step in name.split("."):
         target = getattr(target, step, None)

@@ -90,7 +90,7 @@ class Splits:
         self._row(report, "with news", news, plans=len(news), incomplete=incomplete)
         self._row(report, "nothing new", idle)
         report.row(what=f"tasks of {self.count:,} ranges", **spread(tasks))
-        return statistics.median(each.wall_s for each in news)
+        return statistics.median(plan.wall_s for plan in news)
 
     def _enumerator(self) -> Enumerator:
         return Enumerator(parse_options(self._options, mode="streaming"))

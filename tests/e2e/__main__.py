@@ -45,8 +45,8 @@ def main(arguments: Sequence[str]) -> int:
         return 130
     print(f"report: {write_report(_RESULTS)}", flush=True)
     left = sorted(traces(box) - before)
-    for each in left:
-        print(f"left on the machine: {each}", file=sys.stderr)
+    for leftover in left:
+        print(f"left on the machine: {leftover}", file=sys.stderr)
     print("nothing is left on the machine" if not left else "the machine is not as it was", flush=True)
     return 1 if code or left else 0
 

@@ -89,7 +89,7 @@ class Application:
     def pause_around(self, at: float) -> float | None:
         """Return the time from the last new row before a time to the first one after it, in seconds; None without."""
         times = [seen for seen, counts in self.batches if counts]
-        before, after = [each for each in times if each < at], [each for each in times if each >= at]
+        before, after = [moment for moment in times if moment < at], [moment for moment in times if moment >= at]
         return after[0] - before[-1] if before and after else None
 
     def counted(self) -> dict[str, int]:

@@ -39,8 +39,8 @@ class ByHand:
         began = time.time()
         objects = yaml.safe_load_all(self._shop.stream.manifest(self._application))
         self._apply(self._document(clusters), *without_subscription(objects))
-        for each in clusters:
-            self._shop.wait(f"a record of {each} in {NAME}", partial(self._first_row, each, began))
+        for cluster in clusters:
+            self._shop.wait(f"a record of {cluster} in {NAME}", partial(self._first_row, cluster, began))
         self._shop.mark(f"{NAME} reads {' and '.join(clusters)}")
 
     def change(self, clusters: Sequence[str], added: str) -> Change:
@@ -65,8 +65,8 @@ class ByHand:
         """Delete the application and its document."""
         api = self._shop.cluster.api
         api.delete(APPLICATIONS, NAME, NAMESPACE)
-        for each in (_DOCUMENT, f"{NAME}-config"):
-            api.delete(CONFIG_MAPS, each, NAMESPACE)
+        for map_name in (_DOCUMENT, f"{NAME}-config"):
+            api.delete(CONFIG_MAPS, map_name, NAMESPACE)
         self._shop.wait(f"the pods of {NAME} to go", lambda: not self._shop.objects.pods(self._application, "driver"))
 
     def _document(self, clusters: Sequence[str]) -> Json:
@@ -98,4 +98,4 @@ def document(servers: Mapping[str, str], clusters: Sequence[str]) -> str:
 
 def without_subscription(objects: Iterable[Json]) -> list[Json]:
     """Return the manifests of an application without its subscription."""
-    return [each for each in objects if each["kind"] != "KafkaStreamSubscription"]
+    return [manifest for manifest in objects if manifest["kind"] != "KafkaStreamSubscription"]

@@ -102,15 +102,15 @@ class Checked:
 def checking(manifests: str) -> str:
     """Return an application's manifests with the check of topics, and without another start when it fails."""
     objects = list(yaml.safe_load_all(manifests))
-    for each in objects:
-        if each["kind"] == "SparkApplication":
-            each["spec"]["restartPolicy"] = {"type": "Never"}
-            each["spec"]["executor"]["instances"] = 1
-        elif each["kind"] == "ConfigMap":
-            content = yaml.safe_load(each["data"]["app.yaml"])
+    for manifest in objects:
+        if manifest["kind"] == "SparkApplication":
+            manifest["spec"]["restartPolicy"] = {"type": "Never"}
+            manifest["spec"]["executor"]["instances"] = 1
+        elif manifest["kind"] == "ConfigMap":
+            content = yaml.safe_load(manifest["data"]["app.yaml"])
             content["options"] |= {"topicIntegrityCheck": "true", "failOnDataLoss": "false"}
             content["sinks"] = content["sinks"][:1]
-            each["data"]["app.yaml"] = yaml.safe_dump(content, sort_keys=False)
+            manifest["data"]["app.yaml"] = yaml.safe_dump(content, sort_keys=False)
     return yaml.safe_dump_all(objects, sort_keys=False)
 
 

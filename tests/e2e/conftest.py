@@ -44,7 +44,7 @@ def node(box: Path, cluster: KubeCluster, pytestconfig: pytest.Config) -> Iterat
     node = PodNode(cluster)
     with kept_open(pytestconfig, pytestconfig.stash, [node]):
         say("starting the node")
-        node.start([write_pause_image(box / "pause.tar"), *(each.archive for each in images().values())])
+        node.start([write_pause_image(box / "pause.tar"), *(image.archive for image in images().values())])
         say(f"the node is ready, with {len(node.images())} images")
         yield node
 

@@ -35,10 +35,10 @@ def _of_way(way: str, stories: Iterable[Json]) -> Json:
         for change in story["changes"]
         if change["way"] == way and not change["disturbed"] and change["apply_to_first_record"] is not None
     ]
-    medians = {name: _median([each[name] for each in changes]) for name in _TIMES}
+    medians = {name: _median([entry[name] for entry in changes]) for name in _TIMES}
     return {"count": len(changes), "goal": GOALS_S.get(way), "median": medians, "changes": changes}
 
 
 def _median(values: Sequence[float | None]) -> float | None:
-    known = [each for each in values if each is not None]
+    known = [value for value in values if value is not None]
     return round(statistics.median(known), 2) if known else None

@@ -42,4 +42,4 @@ def images() -> dict[str, Archived]:
 
 def environment() -> dict[str, str]:
     """Return the environment variable that names the images in the box."""
-    return {_IMAGES: json.dumps({key: (each.name, str(each.archive)) for key, each in images().items()})}
+    return {_IMAGES: json.dumps({key: (image.name, str(image.archive)) for key, image in images().items()})}

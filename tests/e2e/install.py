@@ -57,7 +57,7 @@ def operator_settings(image: str) -> list[str]:
 
 
 def _install(cluster: KubeCluster, release: str, namespace: str, chart: str, settings: Sequence[str]) -> None:
-    values = [f"--set={each}" for each in settings]
+    values = [f"--set={setting}" for setting in settings]
     cluster.helm("install", release, chart, f"--namespace={namespace}", "--wait", "--timeout=4m", *values)
 
 

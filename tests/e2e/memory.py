@@ -25,9 +25,9 @@ _REVISION = re.compile(r"metadata (\S+/\d+) \(sha256:.{0,30}?\) (was read|is in 
 def by_role(processes: Iterable[Process]) -> dict[str, float]:
     """Return the resident memory of the processes of a driver pod in MiB, as a sum by role."""
     totals = dict.fromkeys(ROLES, 0.0)
-    for each in processes:
-        if role := _role(each.command):
-            totals[role] += each.resident_mib
+    for process in processes:
+        if role := _role(process.command):
+            totals[role] += process.resident_mib
     return totals
 
 
@@ -40,7 +40,7 @@ def summary(samples: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     quarter = len(samples) // 4
     figures: dict[str, Any] = {}
     for role in ROLES:
-        values = [round(each[role], 1) for each in samples]
+        values = [round(sample[role], 1) for sample in samples]
         first, last = statistics.median(values[:quarter]), statistics.median(values[-quarter:])
         figures[role] = {
             "first_quarter_mib": round(first, 1),

@@ -32,8 +32,8 @@ class Objects:
         """Return the names of the running pods of a role: `driver` or `executor`."""
         labels = f"spark-role={role},sparkoperator.k8s.io/app-name={application.name}"
         listed = self._cluster.api.list(PODS, NAMESPACE, labelSelector=labels)
-        alive = [each for each in listed if "deletionTimestamp" not in each["metadata"]]
-        return [each["metadata"]["name"] for each in alive if each["status"]["phase"] == "Running"]
+        alive = [pod for pod in listed if "deletionTimestamp" not in pod["metadata"]]
+        return [pod["metadata"]["name"] for pod in alive if pod["status"]["phase"] == "Running"]
 
     def scale(self, namespace: str, deployment: str, replicas: int) -> None:
         """Scale a Deployment, without waiting for its pods."""
@@ -61,15 +61,15 @@ class Objects:
         """
         api = self._cluster.api
         reported = [
-            condition(api.get(SUBSCRIPTIONS, each.name, NAMESPACE), "Reporting").get("status") == "True"
-            for each in self._applications
+            condition(api.get(SUBSCRIPTIONS, application.name, NAMESPACE), "Reporting").get("status") == "True"
+            for application in self._applications
         ]
         return all(reported) and all(
-            each.get("status", {}).get("observedGeneration") == each["metadata"]["generation"]
-            and condition(each, "Ready").get("status") == "True"
-            and condition(each, "Reconciling").get("status") == "False"
+            manifest.get("status", {}).get("observedGeneration") == manifest["metadata"]["generation"]
+            and condition(manifest, "Ready").get("status") == "True"
+            and condition(manifest, "Reconciling").get("status") == "False"
             for resource in (STREAMS, SUBSCRIPTIONS)
-            for each in api.list(resource, NAMESPACE)
+            for manifest in api.list(resource, NAMESPACE)
         )
 
     def written(self) -> dict[str, str]:
@@ -79,18 +79,18 @@ class Objects:
         spec, since Kubeflow's operator writes the status.
         """
         api = self._cluster.api
-        objects = [(STREAMS, each) for each in api.list(STREAMS, NAMESPACE)]
-        objects += [(SUBSCRIPTIONS, each) for each in api.list(SUBSCRIPTIONS, NAMESPACE)]
+        objects = [(STREAMS, stream) for stream in api.list(STREAMS, NAMESPACE)]
+        objects += [(SUBSCRIPTIONS, subscription) for subscription in api.list(SUBSCRIPTIONS, NAMESPACE)]
         documents = api.list(CONFIG_MAPS, NAMESPACE, labelSelector=f"{ROLE_LABEL}={RENDERED_ROLE}")
-        objects += [(CONFIG_MAPS, each) for each in documents]
+        objects += [(CONFIG_MAPS, document) for document in documents]
         versions = {
-            f"{kind} {each['metadata']['name']}": f"{each['metadata']['resourceVersion']} {each.get('status')}"
-            for kind, each in objects
+            f"{kind} {entry['metadata']['name']}": f"{entry['metadata']['resourceVersion']} {entry.get('status')}"
+            for kind, entry in objects
         }
         versions.pop(f"{SUBSCRIPTIONS} {large.NAME}", None)
-        for each in self._applications:
-            application = api.get(APPLICATIONS, each.name, NAMESPACE)
-            versions[f"spec of {each.name}"] = str(application["metadata"]["generation"])
+        for shop_app in self._applications:
+            application = api.get(APPLICATIONS, shop_app.name, NAMESPACE)
+            versions[f"spec of {shop_app.name}"] = str(application["metadata"]["generation"])
         return versions
 
     def leader(self) -> str:

@@ -89,7 +89,7 @@ def _chart(stories: Sequence[Json]) -> str:
         middle = _TOP + _ROW * row + _ROW / 2
         parts.append(f'<text x="{_LEFT - 12}" y="{middle + 4}" text-anchor="end">{escape(name)}</text>')
         parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{middle}" y2="{middle}"/>')
-        for change in (each for story in stories for each in story["changes"] if each["application"] == name):
+        for change in (entry for story in stories for entry in story["changes"] if entry["application"] == name):
             parts += _steps(change, x, middle)
     number = 0
     for story in stories:
@@ -104,7 +104,7 @@ def _chart(stories: Sequence[Json]) -> str:
                 f'<g class="head change"><title>{escape(mark["text"])}</title><circle cx="{at:.1f}" cy="30" r="9"/>'
                 f'<text x="{at:.1f}" y="34">{number}</text></g>'
             )
-    step = next(each for each in (10, 30, 60, 120, 300, 600, 1200, 3600) if (ended - began) / each < 16)
+    step = next(interval for interval in (10, 30, 60, 120, 300, 600, 1200, 3600) if (ended - began) / interval < 16)
     for second in range(0, math.ceil(ended - began), step):
         parts.append(f'<text x="{x(began + second):.1f}" y="{bottom + 18}" text-anchor="middle">{second} s</text>')
     size = f'viewBox="0 0 {_WIDTH} {bottom + 26}"'
@@ -144,7 +144,7 @@ def _speed(stories: Sequence[Json]) -> str:
 
 
 def _values(changes: Iterable[Json], name: str) -> str:
-    return ", ".join(_seconds(each[name]) for each in changes)
+    return ", ".join(_seconds(change[name]) for change in changes)
 
 
 def _memory(stories: Iterable[Json]) -> str:
@@ -172,12 +172,12 @@ def _results(stories: Iterable[Json]) -> str:
             name,
             *(result[key] for key in ("strategy", "produced", "delivered", "lost", "duplicated", "restarts")),
             _seconds(result["longest_pause_s"]),
-            *(_seconds(result["seconds"][each]) for each in SECONDS),
+            *(_seconds(result["seconds"][column]) for column in SECONDS),
         ]
         for story in stories
         for name, result in story["applications"].items()
     ]
-    return _table([*titles, *(each.replace("_", " ") for each in SECONDS)], rows)
+    return _table([*titles, *(column.replace("_", " ") for column in SECONDS)], rows)
 
 
 def _changes(stories: Iterable[Json]) -> str:

@@ -72,8 +72,8 @@ class Shop:
         self.cluster.kubectl("apply", "-f", "-", stdin=text)
         self.write_secret()
         self.timeline.start()
-        for each in self.brokers.values():
-            each.create_topic(TOPIC, PARTITIONS)
+        for broker in self.brokers.values():
+            broker.create_topic(TOPIC, PARTITIONS)
         self.producers.start()
 
     def write_secret(self) -> None:
@@ -107,7 +107,9 @@ class Shop:
             self.wait_in_force(f"{reads} is added", self.stream.add(reads), added=reads)
         say(f"story {name}: {title}")
         story = self.story = Story(name, title)
-        starts = {each.name: max(1, len(self.timeline.drivers[each.name])) for each in self.applications}
+        starts = {
+            application.name: max(1, len(self.timeline.drivers[application.name])) for application in self.applications
+        }
         produced = sum(self.producers.counts().values())
         yield story
         homes = self.producers.pause()
@@ -115,20 +117,20 @@ class Shop:
         story.ended = time.time()
         confirmed = self.producers.confirmed()
         total = sum(self.producers.counts().values())
-        for each in self.applications:
-            verdict = prove(confirmed, each.rows)
+        for application in self.applications:
+            verdict = prove(confirmed, application.rows)
             result = Result(
-                each.name,
-                each.strategy,
+                application.name,
+                application.strategy,
                 produced=total - produced,
                 delivered=verdict.delivered - produced,  # earlier stories have ended with all of theirs
                 lost=verdict.lost,
                 duplicated=verdict.duplicated,
-                restarts=len(self.timeline.drivers[each.name]) - starts[each.name],
-                longest_pause_s=round(each.longest_pause(story.began, story.ended), 2),
+                restarts=len(self.timeline.drivers[application.name]) - starts[application.name],
+                longest_pause_s=round(application.longest_pause(story.began, story.ended), 2),
             )
-            story.check(result, verdict, each.counted())
-            say(f"{each.name}: {result}")
+            story.check(result, verdict, application.counted())
+            say(f"{application.name}: {result}")
         self.producers.resume(homes)
         path = story.write(BUILD / "e2e")
         say(f"story {name} {'holds' if not story.problems else 'is WRONG'}: {path}")
@@ -139,9 +141,9 @@ class Shop:
         if self.stream.clusters:
             return
         self.stream.commit("Read orders from cluster A", ["A"], home="A")
-        for each in self.applications:
-            self.wait(f"the first rows of {each.name}", each.delivered)
-            self.mark(f"{each.name} reads A")
+        for application in self.applications:
+            self.wait(f"the first rows of {application.name}", application.delivered)
+            self.mark(f"{application.name} reads A")
 
     def mark(self, text: str, at: float | None = None) -> None:
         """Note an event of the story."""
@@ -156,8 +158,8 @@ class Shop:
         def look() -> object:
             self.producers.check()
             self.timeline.check()
-            for each in self.applications:
-                each.refresh()
+            for application in self.applications:
+                application.refresh()
             return happened()
 
         wait_until(
@@ -176,20 +178,24 @@ class Shop:
             disturbed: whether something was broken meanwhile.
         """
         changes = []
-        for each in self.applications:
-            self.wait(f"{each.name} to have in force: {what}", partial(self.timeline.applied_since, each, at))
-            self.wait(f"a row of {each.name} after a restart", partial(self.timeline.reads_again, each, at))
+        for application in self.applications:
+            self.wait(
+                f"{application.name} to have in force: {what}", partial(self.timeline.applied_since, application, at)
+            )
+            self.wait(
+                f"a row of {application.name} after a restart", partial(self.timeline.reads_again, application, at)
+            )
             if added:
-                self.wait(f"a record of {added} in {each.name}", partial(each.first_row, added, at))
-            changes.append(replace(self.timeline.change(each, what, at, added), disturbed=disturbed))
+                self.wait(f"a record of {added} in {application.name}", partial(application.first_row, added, at))
+            changes.append(replace(self.timeline.change(application, what, at, added), disturbed=disturbed))
         self.story.changes += changes
         for change in changes:
             say(f"{change}")
 
     def wait_drained(self, cluster: str) -> None:
         """Wait until a removed cluster has left all documents, and the stream says that it may be shut down."""
-        for each in self.applications:
-            self.wait_left(cluster, each)
+        for application in self.applications:
+            self.wait_left(cluster, application)
         self.wait("SafeToDecommission", self.objects.is_safe)
         self.mark(f"{cluster} is safe to shut down")
 
@@ -218,14 +224,14 @@ class Shop:
 
     def is_draining(self, cluster: str) -> bool:
         """Return whether a cluster drains in all documents."""
-        newest = [self.timeline.rendered[each.name][-1].clusters for each in self.applications]
-        return all(each.get(cluster) == "Draining" for each in newest)
+        newest = [self.timeline.rendered[application.name][-1].clusters for application in self.applications]
+        return all(state_map.get(cluster) == "Draining" for state_map in newest)
 
     def _settle(self) -> None:
         """Wait until every record is in both sinks and both counts; the proof words what is missing."""
-        for each in self.applications:
+        for application in self.applications:
             try:
-                self.wait(f"all records in {each.name}", partial(self._has_all, each))
+                self.wait(f"all records in {application.name}", partial(self._has_all, application))
             except AssertionError as error:
                 self.story.problems.append(str(error).splitlines()[0])
                 say(str(error))

@@ -105,32 +105,32 @@ class Story:
                 f"{result.application}: {verdict.lost} lost, {verdict.duplicated} duplicated,"
                 f" {verdict.unknown} unknown, {verdict.misplaced} misplaced, {verdict.gaps} gaps: {examples}"
             )
-        produced = {cluster: each for cluster, (each, _) in verdict.per_cluster.items() if each}
+        produced = {cluster: count for cluster, (count, _) in verdict.per_cluster.items() if count}
         if dict(counted) != produced:
             self.problems.append(f"{result.application}: {produced} were produced, and Spark's state counts {counted}")
 
     def as_json(self) -> dict[str, Any]:
         """Return the content of its file; the seconds are medians over the changes, without those by hand."""
-        names = {each.application for each in self.results}
+        names = {result.application for result in self.results}
         return {
             "story": self.name,
             "title": self.title,
             "holds": not self.problems,
             "problems": self.problems,
-            "produced": max((each.produced for each in self.results), default=0),
-            "delivered": min((each.delivered for each in self.results), default=0),
-            "lost": sum(each.lost for each in self.results),
-            "duplicated": sum(each.duplicated for each in self.results),
-            "restarts": sum(each.restarts for each in self.results),
-            "seconds": medians([each for each in self.changes if each.application in names]),
+            "produced": max((result.produced for result in self.results), default=0),
+            "delivered": min((result.delivered for result in self.results), default=0),
+            "lost": sum(result.lost for result in self.results),
+            "duplicated": sum(result.duplicated for result in self.results),
+            "restarts": sum(result.restarts for result in self.results),
+            "seconds": medians([change for change in self.changes if change.application in names]),
             "began": self.began,
             "ended": self.ended,
             "applications": {
-                each.application: {**asdict(each), "seconds": medians(self._changes_of(each.application))}
-                for each in self.results
+                result.application: {**asdict(result), "seconds": medians(self._changes_of(result.application))}
+                for result in self.results
             },
-            "changes": [asdict(each) for each in self.changes],
-            "marks": [asdict(each) for each in self.marks],
+            "changes": [asdict(change) for change in self.changes],
+            "marks": [asdict(mark) for mark in self.marks],
             "memory": self.memory,
         }
 
@@ -142,13 +142,13 @@ class Story:
         return path
 
     def _changes_of(self, application: str) -> Sequence[Change]:
-        return [each for each in self.changes if each.application == application]
+        return [change for change in self.changes if change.application == application]
 
 
 def medians(changes: Sequence[Change]) -> dict[str, float | None]:
     """Return the median of each time, over the changes that have it."""
     by_name: dict[str, float | None] = {}
     for name in SECONDS:
-        values = [value for each in changes if (value := getattr(each, name)) is not None]
+        values = [value for change in changes if (value := getattr(change, name)) is not None]
         by_name[name] = round(statistics.median(values), 2) if values else None
     return by_name

@@ -52,11 +52,11 @@ class Stream:
         self._image, self._mark = image, mark
         self.repository = Repository(folder)
         self.tool = Tool(cluster, NAMESPACE, self.repository.manifests)
-        self.servers = {name: each.sasl_bootstrap or each.bootstrap for name, each in brokers.items()}
+        self.servers = {name: broker.sasl_bootstrap or broker.bootstrap for name, broker in brokers.items()}
         self._listed = dict(self.servers)
         self.clusters, self.home = list[str](), "A"
         self.more: dict[str, str] = {}
-        plain = {name: each.bootstrap for name, each in brokers.items()}
+        plain = {name: broker.bootstrap for name, broker in brokers.items()}
         self.producers = Producers(self.home, plain, seed=1, rate=RATE)
 
     def commit(self, subject: str, clusters: Sequence[str], home: str) -> float:
@@ -68,11 +68,11 @@ class Stream:
         """
         values = {**self.servers, "quiet": f"{QUIET_S:.0f}s"}
         stream = yaml.safe_load(Template((MANIFESTS / "stream.yaml").read_text()).substitute(values))
-        stream["spec"]["clusters"] = [each for each in stream["spec"]["clusters"] if each["id"] in clusters]
+        stream["spec"]["clusters"] = [cluster for cluster in stream["spec"]["clusters"] if cluster["id"] in clusters]
         files = {
             "stream.yaml": yaml.safe_dump(stream, sort_keys=False),
             "producers.yaml": Template((MANIFESTS / "producers.yaml").read_text()).substitute(home=home),
-            **{f"{each.name}.yaml": self.manifest(each) for each in self._applications},
+            **{f"{application.name}.yaml": self.manifest(application) for application in self._applications},
             **self.more,
         }
         self.clusters, self.home = list(clusters), home
@@ -97,7 +97,7 @@ class Stream:
         self.producers.move(COUNT, self.home)
         for name in names:
             self.producers.finish(name)
-        left = [each for each in self.clusters if each not in names]
+        left = [cluster for cluster in self.clusters if cluster not in names]
         return self.commit(f"Remove cluster {' and '.join(names)} from the stream", left, self.home)
 
     def manifest(self, application: Application) -> str:

@@ -25,9 +25,9 @@ def test_a_rotated_password_needs_no_restart(shop: Shop, node: PodNode) -> None:
         broker.restart()  # every client has to log in again
         shop.mark("the broker of B was restarted")
         shop.producers.resume(homes)
-        for each in shop.applications:
-            shop.wait_batch(each)
-    assert [each.restarts for each in shop.story.results] == [0, 0]
+        for application in shop.applications:
+            shop.wait_batch(application)
+    assert [result.restarts for result in shop.story.results] == [0, 0]
 
 
 def test_a_server_that_is_not_listed_holds_the_change(shop: Shop) -> None:
@@ -35,21 +35,21 @@ def test_a_server_that_is_not_listed_holds_the_change(shop: Shop) -> None:
         listed = shop.stream.servers["B"]
         shop.stream.servers["B"] = f"{listed},10.200.0.1:1"
         shop.stream.commit_again("Add a server of cluster B that is not listed")
-        for each in shop.applications:
+        for application in shop.applications:
             shop.wait(
-                f"{each.name} to hold the change",
-                lambda each=each: (
+                f"{application.name} to hold the change",
+                lambda shop_app=application: (
                     condition(  # type: ignore[misc]
-                        shop.cluster.api.get(SUBSCRIPTIONS, each.name, NAMESPACE), "StreamsResolved"
+                        shop.cluster.api.get(SUBSCRIPTIONS, shop_app.name, NAMESPACE), "StreamsResolved"
                     ).get("reason")
                     == "ServerNotAllowed"
                 ),
             )
-            shop.wait_batch(each)
+            shop.wait_batch(application)
         shop.mark("both subscriptions hold the change")
         shop.stream.servers["B"] = listed
         shop.stream.commit_again("Take the server out again")
-    assert [each.restarts for each in shop.story.results] == [0, 0]
+    assert [result.restarts for result in shop.story.results] == [0, 0]
 
 
 def _passwords(shop: Shop, node: PodNode) -> set[str]:

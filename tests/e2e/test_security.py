@@ -50,7 +50,7 @@ def test_the_operator_may_not_change_a_drivers_image(shop: Shop) -> None:
     pod = shop.objects.pods(shop.applications[0], "driver")[0]
     containers = shop.cluster.api.get(PODS, pod, NAMESPACE)["spec"]["containers"]
     own = shop.cluster.client(shop.cluster.kubeconfig_of(OPERATOR_NAMESPACE, OPERATOR))
-    image = {"spec": {"containers": [{**each, "image": "another"} for each in containers]}}
+    image = {"spec": {"containers": [{**container, "image": "another"} for container in containers]}}
 
     with pytest.raises(ApiError, match="the operator may change only the annotation"):
         own.patch(PODS, pod, NAMESPACE, image)

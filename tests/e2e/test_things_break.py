@@ -22,26 +22,26 @@ _CONTROLLER = "deployment/spark-operator-controller"
 
 def test_a_deleted_driver_pod_comes_back(shop: Shop) -> None:
     with shop.play("driver-deleted", "The driver pod of each application is deleted"):
-        for each in shop.applications:
-            pod = shop.timeline.drivers[each.name][-1].name
+        for application in shop.applications:
+            pod = shop.timeline.drivers[application.name][-1].name
             shop.cluster.api.delete(PODS, pod, NAMESPACE)
             shop.mark(f"driver pod {pod} is deleted")
-            shop.wait_driver(each)
-            shop.wait_batch(each)
+            shop.wait_driver(application)
+            shop.wait_batch(application)
 
 
 def test_a_deleted_executor_repeats_its_range(shop: Shop) -> None:
     with shop.play("executor-deleted", "An executor pod is deleted in the middle of a range, with no grace"):
-        for each in shop.applications:
-            executors = shop.objects.pods(each, "executor")
-            known = each.parquet.planned()
+        for application in shop.applications:
+            executors = shop.objects.pods(application, "executor")
+            known = application.parquet.planned()
             shop.producers.burst(shop.stream.home, _BURST)
-            shop.wait(f"the next batch of {each.name} to run", partial(_runs_after, known, each))
-            batch = each.parquet.planned()
+            shop.wait(f"the next batch of {application.name} to run", partial(_runs_after, known, application))
+            batch = application.parquet.planned()
             shop.cluster.api.delete(PODS, executors[0], NAMESPACE, gracePeriodSeconds=0)
-            assert each.parquet.committed() < batch, f"batch {batch} ended before the executor was deleted"
+            assert application.parquet.committed() < batch, f"batch {batch} ended before the executor was deleted"
             shop.mark(f"executor pod {executors[0]} is deleted")
-            shop.wait(f"two executors of {each.name}", partial(_has_others, shop, each, executors[0]))
+            shop.wait(f"two executors of {application.name}", partial(_has_others, shop, application, executors[0]))
 
 
 def test_the_other_replica_leads_on(shop: Shop, node: PodNode) -> None:
@@ -63,7 +63,7 @@ def test_a_silent_broker_ends_no_drain(shop: Shop) -> None:
         shop.wait_in_force("C is added", at, added="C")
 
         # A producer still writes to C: the drain can't end before the broker is paused.
-        left = [each for each in shop.stream.clusters if each != "C"]
+        left = [cluster for cluster in shop.stream.clusters if cluster != "C"]
         at = shop.stream.commit("Remove cluster C from the stream", left, shop.stream.home)
         shop.wait_in_force("C is removed, and drains", at)
         shop.producers.burst("C", _BURST)
@@ -74,11 +74,17 @@ def test_a_silent_broker_ends_no_drain(shop: Shop) -> None:
         shop.mark("the broker of C is paused")
         try:
             # Two reports are ten seconds apart, more than the quiet period: a silence that counts ends the drain.
-            for each in shop.applications:
-                shop.wait(f"reports of {each.name} in the silence", partial(_has_reported, shop, each, paused))
+            for application in shop.applications:
+                shop.wait(
+                    f"reports of {application.name} in the silence", partial(_has_reported, shop, application, paused)
+                )
             assert shop.is_draining("C")
             assert not shop.objects.is_safe()
-            later = [report for each in shop.applications for report in shop.timeline.reports_since(each.name, paused)]
+            later = [
+                report
+                for application in shop.applications
+                for report in shop.timeline.reports_since(application.name, paused)
+            ]
             assert not [report for report in later if report.drained("C", QUIET_S)]
         finally:
             shop.brokers["C"].resume()
@@ -88,16 +94,16 @@ def test_a_silent_broker_ends_no_drain(shop: Shop) -> None:
 
 def test_a_document_edited_by_hand_is_restored(shop: Shop) -> None:
     with shop.play("document-edited", "The document of each application is edited to garbage by hand"):
-        for each in shop.applications:
-            name = f"{each.name}-kafkastreams"
+        for application in shop.applications:
+            name = f"{application.name}-kafkastreams"
             before = shop.cluster.api.get("v1/configmaps", name, NAMESPACE)["data"]
             patch = {"data": {key: "{ garbage" for key in before}}
             shop.cluster.api.patch("v1/configmaps", name, NAMESPACE, patch)
             shop.mark(f"{name} is garbage")
             shop.cluster.api.wait("v1/configmaps", name, NAMESPACE, until=partial(_has_data, before))
             shop.mark(f"{name} is restored")
-            shop.wait_batch(each)
-    assert [each.restarts for each in shop.story.results] == [0, 0]
+            shop.wait_batch(application)
+    assert [result.restarts for result in shop.story.results] == [0, 0]
 
 
 def test_a_restart_survives_a_lost_patch(shop: Shop) -> None:
@@ -105,7 +111,8 @@ def test_a_restart_survives_a_lost_patch(shop: Shop) -> None:
         shop.scale(SPARK_OPERATOR_NAMESPACE, _CONTROLLER, 0)
         at = shop.stream.add("C")
         shop.wait(
-            "both documents", lambda: all(shop.timeline.documents_since(each.name, at) for each in shop.applications)
+            "both documents",
+            lambda: all(shop.timeline.documents_since(application.name, at) for application in shop.applications),
         )
         shop.scale(SPARK_OPERATOR_NAMESPACE, _CONTROLLER, 1)
         shop.wait_in_force("C is added", at, added="C", disturbed=True)
@@ -128,7 +135,7 @@ def _has_reported(shop: Shop, application: Application, since: float) -> bool:
 
 
 def _is_in_force(shop: Shop, at: float) -> bool:
-    return all(shop.timeline.applied_since(each, at) for each in shop.applications)
+    return all(shop.timeline.applied_since(application, at) for application in shop.applications)
 
 
 def _has_data(data: Json, config_map: Json | None) -> bool:

@@ -67,7 +67,7 @@ def test_a_drivers_memory_stays_flat(shop: Shop, node: PodNode) -> None:
 
         def is_taken(since: float) -> bool:
             taken.add(log.lines())
-            return any(taken.has(each.revision) for each in shop.timeline.documents_since(live.name, since))
+            return any(taken.has(document.revision) for document in shop.timeline.documents_since(live.name, since))
 
         for number in range(1, _CHANGES + 1):
             began = time.time()
@@ -83,7 +83,7 @@ def test_a_drivers_memory_stays_flat(shop: Shop, node: PodNode) -> None:
         shop.stream.commit_again("Take stream audit out again")
         shop.wait_left("C", live)
         assert shop.stream.tool.drift() == []
-    assert [each.restarts for each in shop.story.results] == [0, 0]
+    assert [result.restarts for result in shop.story.results] == [0, 0]
 
 
 def _suspend(shop: Shop, *, suspended: bool) -> None:

@@ -40,4 +40,4 @@ def test_git_accepts_a_recreated_topic(shop: Shop) -> None:
         verdict = checked.verdict()
         story.problems += [] if verdict.holds else [f"{NAME}: {verdict}"]
         checked.delete()
-    assert [each.restarts for each in shop.story.results] == [0, 0]
+    assert [result.restarts for result in shop.story.results] == [0, 0]

@@ -18,7 +18,7 @@ from tests.support.operator import CHART, STREAMS
 def test_jobs_never_notice_an_upgrade(shop: Shop) -> None:
     helm, own, another = shop.cluster.helm, images()["operator"].name, images()[ANOTHER].name
     release = (OPERATOR, f"--namespace={OPERATOR_NAMESPACE}")
-    values = [f"--set={each}" for each in operator_settings(own)]
+    values = [f"--set={setting}" for setting in operator_settings(own)]
     with shop.play("upgrade", "helm upgrade, rollback and uninstall of our operator while records flow"):
         large.create(shop.cluster.api, NAMESPACE)
         shop.wait("the packed document of the large stream", lambda: large.is_rendered(shop.cluster.api, NAMESPACE))
@@ -34,8 +34,8 @@ def test_jobs_never_notice_an_upgrade(shop: Shop) -> None:
         helm("uninstall", *release, "--wait", "--timeout=4m")
         shop.mark("helm uninstall has ended")
         assert shop.cluster.api.find(STREAMS, "orders", NAMESPACE) is not None
-        for each in shop.applications:
-            shop.wait_batch(each)
+        for application in shop.applications:
+            shop.wait_batch(application)
         large.pack_otherwise(shop.cluster.api, NAMESPACE)
         before = shop.objects.written()
         install_operator(shop.cluster, another)

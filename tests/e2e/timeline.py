@@ -59,7 +59,7 @@ class Reported:
     def drained(self, cluster: str, quiet_s: float) -> bool:
         """Return whether a topic of a cluster has no record left by this report, and has been quiet for so long."""
         return any(
-            each.cluster == cluster and each.lag == 0 and each.quiet_s >= quiet_s for each in self.report.draining
+            topic.cluster == cluster and topic.lag == 0 and topic.quiet_s >= quiet_s for topic in self.report.draining
         )
 
 
@@ -100,18 +100,18 @@ class Timeline:
 
     def documents_since(self, application: str, at: float) -> list[Rendered]:
         """Return the documents that were rendered at a time or later."""
-        return [each for each in self.rendered[application] if each.at >= at]
+        return [document for document in self.rendered[application] if document.at >= at]
 
     def applied_since(self, application: Application, at: float) -> float | None:
         """Return when a driver first had a document in force that was rendered at a time or later.
 
         Under `Restart` only a driver counts that has started since: the old one may take a document up before its end.
         """
-        new = {each.uid for each in self.drivers[application.name] if each.at >= at}
+        new = {driver.uid for driver in self.drivers[application.name] if driver.at >= at}
         times = [
             seen
-            for each in self.documents_since(application.name, at)
-            for uid, seen in self.applied.get((application.name, each.revision), {}).items()
+            for document in self.documents_since(application.name, at)
+            for uid, seen in self.applied.get((application.name, document.revision), {}).items()
             if application.strategy != "Restart" or uid in new
         ]
         return min(times, default=None)
@@ -122,7 +122,7 @@ class Timeline:
 
     def reports_since(self, application: str, at: float) -> list[Reported]:
         """Return the reports that were first seen at a time or later."""
-        return [each for each in self.reports[application] if each.at >= at]
+        return [report for report in self.reports[application] if report.at >= at]
 
     def change(self, application: Application, what: str, at: float, added: str) -> Change:
         """Return the times of a change that an application has in force.
@@ -149,12 +149,12 @@ class Timeline:
 
     def restart_total(self, application: Application, at: float) -> float | None:
         """Return the longest pause around the start of a driver since a time, in seconds; None without one."""
-        pauses = [round(each, 2) for each in self._pauses(application, at) if each is not None]
+        pauses = [round(pause, 2) for pause in self._pauses(application, at) if pause is not None]
         return max(pauses, default=None)
 
     def _pauses(self, application: Application, at: float) -> list[float | None]:
         """Return the pause around the start of each driver since a time; None where no row has come yet."""
-        return [application.pause_around(each.at) for each in self.drivers[application.name] if each.at >= at]
+        return [application.pause_around(driver.at) for driver in self.drivers[application.name] if driver.at >= at]
 
     def _run(self) -> None:
         while not self._end.wait(_LOOK_S):
@@ -182,7 +182,7 @@ class Timeline:
         except (KeyError, ValueError):
             return  # edited by hand
         known = self.rendered[application]
-        if revision not in {each.revision for each in known}:
+        if revision not in {document.revision for document in known}:
             known.append(Rendered(now, revision, clusters))
 
     def _see_driver(self, pod: Json, now: float) -> None:
@@ -190,7 +190,7 @@ class Timeline:
         application = metadata["labels"][_APPLICATION]
         annotations = metadata.get("annotations") or {}
         known = self.drivers[application]
-        if metadata["uid"] not in {each.uid for each in known}:
+        if metadata["uid"] not in {driver.uid for driver in known}:
             known.append(Driver(now, metadata["uid"], metadata["name"], annotations.get(REVISION_ANNOTATION, "")))
         if REPORT_ANNOTATION in annotations:
             report = DriverReport.parse(annotations[REPORT_ANNOTATION])

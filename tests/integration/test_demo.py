@@ -68,7 +68,7 @@ def test_ctrl_c_ends_the_demo_with_all_its_processes(build: Path, tmp_path: Path
             start_new_session=True,
         )
     wait_until(
-        lambda: all(any(each in command for command in processes(build).values()) for each in PROCESSES),
+        lambda: all(any(process in command for command in processes(build).values()) for process in PROCESSES),
         "all processes of the demo",
         timeout_s=DEADLINE_S,
         failed=lambda: None if demo.poll() is None else "the demo ended",

@@ -86,9 +86,9 @@ class FakeApiServer:
         with self._changed:
             requests = list(self.requests)
         texts = [
-            (each.body["metadata"]["annotations"][REPORT_ANNOTATION], each.at_s)
-            for each in requests
-            if each.method == "PATCH"
+            (request.body["metadata"]["annotations"][REPORT_ANNOTATION], request.at_s)
+            for request in requests
+            if request.method == "PATCH"
         ]
         return [{**json.loads(text), "at": at} for text, at in texts]
 
@@ -136,7 +136,7 @@ class FakeApiServer:
         handler.send_header("Content-Type", "application/json")
         handler.send_header("Content-Length", str(len(text)))
         handler.end_headers()
-        for part in [text] if self.between_bytes is None else (bytes([each]) for each in text):
+        for part in [text] if self.between_bytes is None else (bytes([octet]) for octet in text):
             handler.wfile.write(part)
             (self.between_bytes or bool)()
 

@@ -32,8 +32,8 @@ class CertificateAuthority:
             addresses: their further addresses.
         """
         self._alternatives = [
-            *(x509.DNSName(each) for each in ("localhost", *names)),
-            *(x509.IPAddress(ipaddress.IPv4Address(each)) for each in ("127.0.0.1", *addresses)),
+            *(x509.DNSName(host) for host in ("localhost", *names)),
+            *(x509.IPAddress(ipaddress.IPv4Address(address)) for address in ("127.0.0.1", *addresses)),
         ]
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _name(name)

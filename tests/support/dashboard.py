@@ -220,7 +220,7 @@ def dashboard() -> dict[str, Any]:
                 _variable("sink", f"label_values({JOB}active_splits, sink)"),
             ]
         },
-        "panels": [{"id": number, **each} for number, each in enumerate(_panels(), 1)],
+        "panels": [{"id": number, **panel} for number, panel in enumerate(_panels(), 1)],
     }
 
 
@@ -229,18 +229,18 @@ def _panels() -> Iterable[dict[str, Any]]:
     y = 0
     for row, panels in ROWS.items():
         yield {"type": "row", "title": row, "collapsed": False, "gridPos": {"h": 1, "w": 24, "x": 0, "y": y}}
-        for place, each in enumerate(panels):
+        for place, panel in enumerate(panels):
             at = {"h": HEIGHT, "w": WIDTH, "x": place % 3 * WIDTH, "y": y + 1 + place // 3 * HEIGHT}
             yield {
                 "type": "timeseries",
-                "title": each.title,
-                "description": each.about,
+                "title": panel.title,
+                "description": panel.about,
                 "datasource": SOURCE,
                 "gridPos": at,
-                "fieldConfig": {"defaults": {"unit": each.unit, "min": 0}, "overrides": []},
+                "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
                 "targets": [
                     {"refId": chr(ord("A") + n), "datasource": SOURCE, "expr": expression, "legendFormat": legend}
-                    for n, (expression, legend) in enumerate(each.queries)
+                    for n, (expression, legend) in enumerate(panel.queries)
                 ],
             }
         y += 1 + -(-len(panels) // 3) * HEIGHT

@@ -86,7 +86,7 @@ class Repository:
         """Return the objects in the files of the newest commit."""
         names = self.git("ls-tree", "--name-only", "HEAD").split()
         texts = [self.git("show", f"HEAD:{name}") for name in sorted(names)]
-        return [each for text in texts for each in yaml.safe_load_all(text) if each]
+        return [manifest for text in texts for manifest in yaml.safe_load_all(text) if manifest]
 
     def subjects(self) -> list[str]:
         """Return the subjects of all commits, the oldest first."""
@@ -157,12 +157,12 @@ class Tool:
         desired = self._desired()
         stdin = yaml.safe_dump_all(desired)
         live = self._kubectl("get", "--ignore-not-found", "--output=json", "--filename=-", stdin=stdin)
-        by_name = {_named(each): each for each in _items(live)}
+        by_name = {_named(resource): resource for resource in _items(live)}
         predicted = _items(self._apply(desired, "--dry-run=server", "--output=json"))
         changes = [
-            f"{each['kind']} {each['metadata']['name']}: {path}"
-            for each in predicted
-            for path in (differences(by_name[_named(each)], each) if _named(each) in by_name else ["is missing"])
+            f"{result['kind']} {result['metadata']['name']}: {path}"
+            for result in predicted
+            for path in (differences(by_name[_named(result)], result) if _named(result) in by_name else ["is missing"])
         ]
         return [*changes, *(f"{kind} {name}: is to be pruned" for kind, name in map(_named, self._unwanted(desired)))]
 
@@ -187,26 +187,26 @@ class Tool:
 
 def kustomized(cluster: KubeCluster, folder: Path) -> list[Json]:
     """Return the objects that `kubectl kustomize` builds of a folder."""
-    return [each for each in yaml.safe_load_all(cluster.kubectl("kustomize", str(folder))) if each]
+    return [manifest for manifest in yaml.safe_load_all(cluster.kubectl("kustomize", str(folder))) if manifest]
 
 
 def to_prune(desired: Sequence[Json], labelled: Sequence[Json]) -> list[Json]:
     """Return the labelled objects that no manifest names, by what identifies them."""
-    wanted = {_named(each) for each in desired}
+    wanted = {_named(manifest) for manifest in desired}
     return [
         {
-            "apiVersion": each["apiVersion"],
-            "kind": each["kind"],
-            "metadata": {"name": each["metadata"]["name"], "namespace": each["metadata"]["namespace"]},
+            "apiVersion": resource["apiVersion"],
+            "kind": resource["kind"],
+            "metadata": {"name": resource["metadata"]["name"], "namespace": resource["metadata"]["namespace"]},
         }
-        for each in labelled
-        if _named(each) not in wanted
+        for resource in labelled
+        if _named(resource) not in wanted
     ]
 
 
 def differences(live: Json, predicted: Json) -> list[str]:
     """Return the paths at which an object differs from the result of a dry run; the status does not count."""
-    without = [{key: value for key, value in each.items() if key != "status"} for each in (live, predicted)]
+    without = [{key: value for key, value in state.items() if key != "status"} for state in (live, predicted)]
     return list(_different(without[0], without[1], ""))
 
 

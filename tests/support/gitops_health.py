@@ -55,17 +55,17 @@ def kstatus(resource: Mapping[str, Any]) -> str:
     if status.get("observedGeneration", resource["metadata"]["generation"]) != resource["metadata"]["generation"]:
         return "InProgress"
     conditions = status.get("conditions", ())
-    for each in conditions:  # the first of the two in the list counts
-        if each["status"] == "True" and each["type"] in ("Reconciling", "Stalled"):
-            return "InProgress" if each["type"] == "Reconciling" else "Failed"
-    ready = next((each["status"] for each in conditions if each["type"] == "Ready"), "True")
+    for condition in conditions:  # the first of the two in the list counts
+        if condition["status"] == "True" and condition["type"] in ("Reconciling", "Stalled"):
+            return "InProgress" if condition["type"] == "Reconciling" else "Failed"
+    ready = next((condition["status"] for condition in conditions if condition["type"] == "Ready"), "True")
     return "Current" if ready == "True" else "InProgress"
 
 
 def _without_nulls(value: Any) -> Any:
     """Return the value without null fields: Lua's tables hold none."""
     if isinstance(value, Mapping):
-        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
+        return {key: _without_nulls(field) for key, field in value.items() if field is not None}
     if isinstance(value, list | tuple):
-        return [_without_nulls(each) for each in value]
+        return [_without_nulls(entry) for entry in value]
     return value

@@ -111,7 +111,7 @@ _LONG = [
     '{"d":' + "9" * 300 + "}",
     *(f'{{"{name}":0.{"3" * 900}}}' for name in ("d", "f", "big")),
 ]
-_VALUES = [*_NUMBERS, *_TEXTS, *_OTHERS, *(f'"{each}"' for each in _TIMES)]
+_VALUES = [*_NUMBERS, *_TEXTS, *_OTHERS, *(f'"{timestamp}"' for timestamp in _TIMES)]
 _USUAL = {
     "i": "5",
     "l": "7",
@@ -132,8 +132,8 @@ _USUAL = {
 
 def corpus() -> list[bytes]:
     """Return the whole texts, and one for each field and value."""
-    each = (f'{{"{field}":{value},"tail":1}}' for field in _FIELDS for value in _VALUES)
-    return [text.encode() for text in (*_WHOLE, *_LONG, *each)] + _NOT_UTF8
+    fields = (f'{{"{field}":{value},"tail":1}}' for field in _FIELDS for value in _VALUES)
+    return [text.encode() for text in (*_WHOLE, *_LONG, *fields)] + _NOT_UTF8
 
 
 def mutants(count: int, seed: int) -> list[bytes]:

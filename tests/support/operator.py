@@ -61,11 +61,11 @@ def rendered(release: str, namespace: str, *settings: str) -> list[dict[str, Any
         "--kube-version",
         "1.37.1",
     ]
-    command += [f"--set={each}" for each in settings]
+    command += [f"--set={setting}" for setting in settings]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise ValueError(done.stderr)
-    return [each for each in yaml.safe_load_all(done.stdout) if each]
+    return [manifest for manifest in yaml.safe_load_all(done.stdout) if manifest]
 
 
 def rights(release: str, namespace: str, *settings: str) -> list[dict[str, Any]]:
@@ -131,12 +131,12 @@ class OperatorProcess(Server):
             if self._replica_of is None:
                 self._cluster.install_crds(CRD_FOLDER)
                 self._rights = rights(self.release, home, *self._settings)
-                for each in self._rights:
-                    self._cluster.api.create(_RIGHTS[each["kind"]], each)
+                for resource in self._rights:
+                    self._cluster.api.create(_RIGHTS[resource["kind"]], resource)
             own = self._cluster.kubeconfig_of(home, self.release)
             self._kubeconfig = self._through(own)
         command = [sys.executable, "-m", "kafkastream_operator", "--kubeconfig", str(self._kubeconfig)]
-        command += [*(f"--namespace={each}" for each in self._namespaces), *self.arguments]
+        command += [*(f"--namespace={namespace}" for namespace in self._namespaces), *self.arguments]
         environment = self._cluster.environment(self._kubeconfig)
         environment["PYTHONPATH"] = f"{ROOT / 'operator'}:{ROOT / 'spark_app'}"
         self._process.launch(command, environment)
@@ -144,15 +144,15 @@ class OperatorProcess(Server):
 
     def grant(self, namespace: str) -> None:
         """Make its Role in a namespace once more, as `helm upgrade` does where the namespace was made again."""
-        for each in self._rights:
-            if each["metadata"].get("namespace") == namespace:
-                self._cluster.api.create(_RIGHTS[each["kind"]], each)
+        for resource in self._rights:
+            if resource["metadata"].get("namespace") == namespace:
+                self._cluster.api.create(_RIGHTS[resource["kind"]], resource)
 
     def take_cluster_rights(self) -> None:
         """Take away what its account may do in the whole cluster, as where a user may create Roles only."""
-        for each in self._rights:
-            if each["kind"] == "ClusterRoleBinding":
-                self._cluster.api.delete(_RIGHTS[each["kind"]], each["metadata"]["name"])
+        for resource in self._rights:
+            if resource["kind"] == "ClusterRoleBinding":
+                self._cluster.api.delete(_RIGHTS[resource["kind"]], resource["metadata"]["name"])
         account = self._cluster.client(self.kubeconfig)
 
         def is_refused() -> bool:
@@ -202,10 +202,10 @@ class OperatorProcess(Server):
 
     def _end(self) -> None:
         self.kill()
-        for each in self._rights:
-            if "namespace" not in each["metadata"]:
+        for resource in self._rights:
+            if "namespace" not in resource["metadata"]:
                 with contextlib.suppress(KubeError):  # the test may have stopped the API server
-                    self._cluster.api.delete(_RIGHTS[each["kind"]], each["metadata"]["name"])
+                    self._cluster.api.delete(_RIGHTS[resource["kind"]], resource["metadata"]["name"])
 
     def _called(self) -> str:
         return "the operator"

@@ -29,7 +29,7 @@ class PromtoolUnavailableError(RuntimeError):
 def samples(text: str) -> Samples:
     """Return the samples of a scrape."""
     families = text_string_to_metric_families(text)
-    return {(each.name, frozenset(each.labels.items())): each.value for one in families for each in one.samples}
+    return {(sample.name, frozenset(sample.labels.items())): sample.value for one in families for sample in one.samples}
 
 
 def run_promtool(*arguments: object, text: str = "") -> None:
@@ -39,7 +39,7 @@ def run_promtool(*arguments: object, text: str = "") -> None:
         AssertionError: it has found a fault; the message is its output.
         PromtoolUnavailableError: there is no promtool.
     """
-    command = [str(each) for each in (promtool(), *arguments)]
+    command = [str(argument) for argument in (promtool(), *arguments)]
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -54,7 +54,7 @@ def promtool() -> Path:
     program = shutil.which("promtool")
     if program is not None:
         return Path(program)
-    missing = [each for each in ("apt-get", "dpkg-deb") if shutil.which(each) is None]
+    missing = [tool for tool in ("apt-get", "dpkg-deb") if shutil.which(tool) is None]
     if missing:
         raise PromtoolUnavailableError(f"No promtool on the path, and no {missing[0]} to fetch Debian's.")
     release = platform.freedesktop_os_release()
@@ -67,7 +67,7 @@ def _fetch(arriving: Path) -> None:
     for folder in ("lists/partial", "cache/archives/partial"):
         (scratch / folder).mkdir(parents=True)
     settings = [f"Dir::State::Lists={scratch / 'lists'}", f"Dir::Cache={scratch / 'cache'}", "APT::Sandbox::User="]
-    apt = ["apt-get", "-q", *(f"-o{each}" for each in settings)]
+    apt = ["apt-get", "-q", *(f"-o{setting}" for setting in settings)]
     for command in ([*apt, "update"], [*apt, "download", "prometheus"]):
         _run(command, scratch)
     (package,) = scratch.glob("prometheus_*.deb")

@@ -66,7 +66,7 @@ class Finding(NamedTuple):
 def sentences(text: str) -> Iterator[str]:
     """Split prose into sentences; list items, cells of tables and paragraphs end one."""
     parts = CELL_END.split(text) if text.lstrip().startswith("|") else [text]
-    for sentence in (each for part in parts for each in SENTENCE_END.split(part)):
+    for sentence in (piece for part in parts for piece in SENTENCE_END.split(part)):
         plain = " ".join(sentence.split()).lstrip("-*|># ")
         if plain:
             yield plain
@@ -194,12 +194,12 @@ def statistics(files: Iterable[str]) -> str:
         folder = file.split("/")[0] if "/" in file else "."
         for text in python_texts(source) if python else page_texts(source):
             if text.kind != "message":
-                rows.setdefault(folder, []).extend(words(each) for each in sentences(text.text))
+                rows.setdefault(folder, []).extend(words(sentence) for sentence in sentences(text.text))
         checked = check_python(file, source) if python else check_page(file, source)
         findings[folder] = findings.get(folder, 0) + len(list(checked))
     lines = [f"{'folder':<12}{'sentences':>10}{'mean words':>12}{'over 20':>9}{'over 35':>9}{'findings':>10}"]
     for folder, lengths in sorted(rows.items()):
-        over = [sum(each > limit for each in lengths) / len(lengths) for limit in (20, MAX_WORDS)]
+        over = [sum(length > limit for length in lengths) / len(lengths) for limit in (20, MAX_WORDS)]
         mean = sum(lengths) / len(lengths)
         lines.append(f"{folder:<12}{len(lengths):>10}{mean:>12.1f}{over[0]:>9.1%}{over[1]:>9.1%}{findings[folder]:>10}")
     return "\n".join(lines)
@@ -211,9 +211,9 @@ def main() -> int:
     parser.add_argument("--statistics", action="store_true", help="print a table by folder instead of findings")
     parser.add_argument("files", nargs="*", metavar="FILE", help="files or folders; default: all that git tracks")
     arguments = parser.parse_args()
-    chosen = tuple(str(Path(each).resolve().relative_to(ROOT)) for each in arguments.files)
-    folders = tuple(f"{each}/" for each in chosen)
-    files = [each for each in tracked_files() if not chosen or each in chosen or each.startswith(folders)]
+    chosen = tuple(str(Path(path).resolve().relative_to(ROOT)) for path in arguments.files)
+    folders = tuple(f"{path}/" for path in chosen)
+    files = [path for path in tracked_files() if not chosen or path in chosen or path.startswith(folders)]
     if arguments.statistics:
         print(statistics(files))
         return 0
@@ -221,8 +221,8 @@ def main() -> int:
     for file in files:
         source = (ROOT / file).read_text(encoding="utf-8")
         findings += check_python(file, source) if file.endswith(".py") else check_page(file, source)
-    for each in findings:
-        print(each)
+    for finding in findings:
+        print(finding)
     print(f"{len(findings)} findings in {len(files)} files", file=sys.stderr)
     return 1 if findings else 0
 

@@ -11,7 +11,7 @@ from kafkastream_operator.core.document import Document
 def condition(resource: Mapping[str, Any] | None, kind: str) -> dict[str, Any]:
     """Return a condition of an object; an empty one if it has none of that type."""
     conditions = ((resource or {}).get("status") or {}).get("conditions", [])
-    return next((dict(each) for each in conditions if each["type"] == kind), {})
+    return next((dict(entry) for entry in conditions if entry["type"] == kind), {})
 
 
 def states(document: Document | None) -> dict[str, str] | None:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.app.config.loading import load_config
-from dynamic_kafka.app.kubernetes import report_content, reporter
 from dynamic_kafka.app.telemetry.metrics import METRICS, PREFIX
 from dynamic_kafka.driver import enumerator, observer, read_tasks, replay
+from dynamic_kafka.driver.report import report_content, reporter
 from dynamic_kafka.executor.reading import range_reader
 from dynamic_kafka.metadata import ClusterMetadata, KafkaMetadataService, KafkaStream, discovery, document, load_class
 from dynamic_kafka.metadata.document import parse_document
@@ -65,7 +65,7 @@ def test_every_relative_link_has_a_target(page: Path) -> None:
     text = re.sub(r"`[^`\n]+`", "", page.read_text())  # a regular expression may look like a link
     links = re.findall(r"\]\(([^)\s]+)\)", text)
     files = [link.partition("#")[0] for link in links if "://" not in link and not link.startswith("mailto:")]
-    assert [each for each in files if each and not (page.parent / each).exists()] == []
+    assert [file for file in files if file and not (page.parent / file).exists()] == []
 
 
 def test_no_page_is_longer_than_25_kb() -> None:
@@ -79,12 +79,12 @@ def test_every_link_to_a_heading_has_one(page: Path) -> None:
     for file, anchor in re.findall(r"\]\(([\w./-]*)#([\w-]+)\)", page.read_text()):
         target = page.parent / file if file else page
         headings = re.findall(r"^#+ (.+)$", target.read_text(), re.MULTILINE)
-        assert anchor in [re.sub(r"[^\w -]", "", each).strip().lower().replace(" ", "-") for each in headings]
+        assert anchor in [re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_named_metric_exists(page: Path) -> None:
-    exported = {PREFIX + name + ("_total" if each.counter else "") for name, each in METRICS.items()}
+    exported = {PREFIX + name + ("_total" if metric.counter else "") for name, metric in METRICS.items()}
     exported |= {OPERATOR_PREFIX + name for name in OPERATOR_METRICS}
     named = set(re.findall(r"(?<![\w/.])(?:dynamic_kafka|kafkastream_operator)_\w+", page.read_text()))
     assert named <= exported
@@ -114,17 +114,17 @@ def test_each_folder_that_the_architecture_names_exists() -> None:
     assert len(files) > 30
     assert len(folders) > 15
     assert [file for file in files if not (inside / file).is_file()] == []
-    assert [each for each in folders if not (homes.get(each.split("/")[0], inside) / each).is_dir()] == []
+    assert [folder for folder in folders if not (homes.get(folder.split("/")[0], inside) / folder).is_dir()] == []
 
 
 def test_the_layers_are_those_that_import_linter_checks() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
         "contracts"
     ]
-    layers = {each["id"]: each["layers"] for each in contracts if each["type"] == "layers"}
+    layers = {contract["id"]: contract["layers"] for contract in contracts if contract["type"] == "layers"}
     block = snippet_of_layers()
-    assert block["dynamic_kafka"] == [re.findall(r"\w+", each) for each in layers["layers"]]
-    assert block["kafkastream_operator"] == [re.findall(r"\w+", each) for each in layers["operator-layers"]]
+    assert block["dynamic_kafka"] == [re.findall(r"\w+", layer) for layer in layers["layers"]]
+    assert block["kafkastream_operator"] == [re.findall(r"\w+", layer) for layer in layers["operator-layers"]]
 
 
 def snippet_of_layers() -> dict[str, list[list[str]]]:

@@ -15,7 +15,7 @@ from dynamic_kafka.options import OPTIONS
 from tests.support.places import ROOT
 
 FOLDER = ROOT / "docs" / "reference" / "parity"
-PAGES = {each.name: each.read_text(encoding="utf-8") for each in sorted(FOLDER.glob("*.md"))}
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.md"))}
 HEADER = ["Original", "Here", "Test"]
 LATER = {"watermarks"}
 """The parts of a later release. A part that is built leaves this set, and then no row may name it."""
@@ -93,8 +93,8 @@ def functions(file: str) -> frozenset[str]:
 
 def test_every_table_has_the_same_three_columns() -> None:
     tables = r"^(\|.*\|)\n\|[-|]+\|$"
-    headers = [each for page in PAGES.values() for each in re.findall(tables, page, re.MULTILINE)]
-    assert [[cell.strip() for cell in each.strip("|").split("|")] for each in headers] == [HEADER] * 6
+    headers = [heading for page in PAGES.values() for heading in re.findall(tables, page, re.MULTILINE)]
+    assert [[cell.strip() for cell in header.strip("|").split("|")] for header in headers] == [HEADER] * 6
     assert len(ROWS) > 120
 
 
@@ -113,11 +113,11 @@ def test_each_row_is_whole_and_its_test_exists(row: list[str]) -> None:
 
 
 def test_only_parts_that_are_not_built_are_for_later() -> None:
-    assert {row[2] for row in ROWS if row[2].startswith("later")} == {f"later: {each}" for each in LATER}
+    assert {row[2] for row in ROWS if row[2].startswith("later")} == {f"later: {part}" for part in LATER}
 
 
 def test_every_option_in_the_second_column_exists() -> None:
-    known = {*OPTIONS, "watermarkInterval"} | {f"kafka.{each.name}" for each in PROPERTIES}
+    known = {*OPTIONS, "watermarkInterval"} | {f"kafka.{known_property.name}" for known_property in PROPERTIES}
     fields = {
         info.alias or name
         for model in (ListCluster, ListStream, MappingDocument, AppFile, Sink)

@@ -39,31 +39,31 @@ def test_each_make_command_exists() -> None:
 def test_each_variable_of_a_make_command_is_read(target: str, name: str) -> None:
     """By the recipe, or by the program that it runs: make hands its variables on in the environment."""
     recipe = MAKEFILE[MAKEFILE.index(f"\n{target}:") :].partition("\n\n")[0].split("\n", 2)[2]
-    programs = [(ROOT / each).read_text() for each in re.findall(r"\.ci/\w+", recipe)]
+    programs = [(ROOT / program).read_text() for program in re.findall(r"\.ci/\w+", recipe)]
     assert any(re.search(rf"\$\(?{{?{name}\b", text) for text in (recipe, *programs))
 
 
 def test_each_program_of_the_project_exists() -> None:
     programs = {program for run in RUNS for program in re.findall(r"(?:^|\s)(\.ci/\w+)", run)}
     assert programs >= {".ci/run", ".ci/venv"}
-    assert [each for each in programs if not (ROOT / each).is_file()] == []
+    assert [path for path in programs if not (ROOT / path).is_file()] == []
 
 
 def test_each_action_is_pinned_by_a_commit() -> None:
     uses = re.findall(r"uses: (.*)", TEXT)
     assert len(uses) > 10
-    assert [each for each in uses if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", each)] == []
-    assert len(set(uses)) == len({each.partition("@")[0] for each in uses}), "one action, one commit"
+    assert [action for action in uses if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action)] == []
+    assert len(set(uses)) == len({action.partition("@")[0] for action in uses}), "one action, one commit"
 
 
 def test_the_images_are_those_of_the_dockerfile() -> None:
     made = JOBS["images"]["strategy"]["matrix"]["include"]
-    assert [each["target"] for each in made] == re.findall(
+    assert [image["target"] for image in made] == re.findall(
         r"^FROM \S+ AS (operator|spark-app)$", DOCKERFILE, re.MULTILINE
     )
     arguments = set(re.findall(r"^ARG (\w+)", DOCKERFILE, re.MULTILINE))
     given = {name for run in RUNS for name in re.findall(r'--build-arg "([A-Z]+)=', run)}
-    assert given | {each["base"] for each in made} == arguments
+    assert given | {image["base"] for image in made} == arguments
 
 
 def test_the_images_are_tested_as_root() -> None:
@@ -71,12 +71,12 @@ def test_the_images_are_tested_as_root() -> None:
     [tested] = [step["run"] for step in JOBS["test"]["steps"] if "pytest" in step.get("run", "")]
     function, *commands = tested.splitlines()
     assert function.startswith("as_root() { sudo ")
-    assert [each.removeprefix("as_root ") for each in commands] == [
+    assert [command.removeprefix("as_root ") for command in commands] == [
         ".ci/prerequisites --install --images",
         "make images",
         ".venv/bin/python -m pytest tests/integration/release",
     ]
-    assert all(each.startswith("as_root ") for each in commands)
+    assert all(command.startswith("as_root ") for command in commands)
 
 
 def test_each_platform_of_the_images_has_a_native_wheel() -> None:
@@ -85,9 +85,9 @@ def test_each_platform_of_the_images_has_a_native_wheel() -> None:
     [build] = [run for run in RUNS if "buildx build" in run]
     [platforms] = re.findall(r"--platform (\S+) --sbom", build)
     makers = {
-        name: job for name, job in JOBS.items() if any("make dist" in each.get("run", "") for each in job["steps"])
+        name: job for name, job in JOBS.items() if any("make dist" in stage.get("run", "") for stage in job["steps"])
     }
-    assert set(re.findall(r"manylinux_2_34_(\w+)\.whl", TEXT)) == {machines[each] for each in platforms.split(",")}
+    assert set(re.findall(r"manylinux_2_34_(\w+)\.whl", TEXT)) == {machines[target] for target in platforms.split(",")}
     assert set(JOBS["images"]["needs"]) == set(makers)
     for name in ("images", "publish"):
         [taken] = [step["with"] for step in JOBS[name]["steps"] if "download-artifact" in step.get("uses", "")]
@@ -100,7 +100,7 @@ def test_each_platform_of_the_images_has_a_native_wheel() -> None:
 def test_an_image_starts_before_it_is_pushed() -> None:
     [build] = [run for run in RUNS if "buildx build" in run]
     assert 0 < build.find("--load\n") < build.find("docker run ") < build.find("--push")
-    assert [each["start"] for each in JOBS["images"]["strategy"]["matrix"]["include"]] == [
+    assert [image["start"] for image in JOBS["images"]["strategy"]["matrix"]["include"]] == [
         "--help",
         "driver local:///opt/dynamic_kafka/app/__main__.py --help",
     ]

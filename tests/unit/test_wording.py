@@ -20,7 +20,7 @@ def test_a_long_list_is_cut_and_counted() -> None:
 
 
 def test_a_noun_agrees_with_its_number() -> None:
-    assert [counted(each, "record", are=True) for each in (0, 1, 2)] == [
+    assert [counted(number, "record", are=True) for number in (0, 1, 2)] == [
         "0 records are",
         "1 record is",
         "2 records are",

@@ -120,8 +120,8 @@ def _bounds(node: Mapping[str, Any]) -> str:
         bounds.append(f"{'' if 'type' in node else 'a word: '}`{node['pattern']}`")
     inner = node.get("items") or node.get("additionalProperties")
     if isinstance(inner, Mapping) and inner.get("type") != "object":
-        each = _bounds(inner)
-        bounds += [f"each: {each}"] if each != "–" else []
+        inner_bounds = _bounds(inner)
+        bounds += [f"each: {inner_bounds}"] if inner_bounds != "–" else []
     return "; ".join(bounds) or "–"
 
 

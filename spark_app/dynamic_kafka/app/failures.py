@@ -60,10 +60,7 @@ _STATES = re.compile(r"(?: SQLSTATE: \w+)+$")
 _BEFORE_CAUSE = 200
 """The characters of a failure's first line that are kept before its cause: a condition of the operator quotes 300."""
 _MISSING_JAR = re.compile(r"\b(ClassNotFoundException|NoClassDefFoundError|No FileSystem for scheme)\b")
-_ADD_JAR = (
-    "; a jar is missing: add the connector to `spark.jars.packages` in `spark`, to --packages of spark-submit, or to"
-    " the image; docs/how-to/images.md names that of S3"
-)
+_ADD_JAR = "; a jar is missing: add the connector to `spark.jars.packages` in `spark` (docs/how-to/images.md)"
 _LINE = re.compile(r'File "([^"]+)", line (\d+)')
 
 

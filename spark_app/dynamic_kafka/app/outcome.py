@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dynamic_kafka.app.failures import code_of, describe_error, reason_in, text_of
-from dynamic_kafka.app.query.sink_status import SinkStatus
 from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.contract.termination_message import MAX_BYTES, TerminationMessage
+from dynamic_kafka.driver.report.sink_status import SinkStatus
 from dynamic_kafka.errors import DynamicKafkaError, TopicIntegrityError
 from dynamic_kafka.installed import explained
 from dynamic_kafka.planning.sameness.integrity import changed_topics, shortened

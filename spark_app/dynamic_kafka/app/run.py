@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING
 from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.app.internal_topics.at_work import InternalTopicsAtWork
-from dynamic_kafka.app.kubernetes.pod import own_pod
 from dynamic_kafka.app.outcome import Outcome
 from dynamic_kafka.app.query.session import refuse_connect, start_session, stop_session
-from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.query.start_checks import check_start
 from dynamic_kafka.app.query.stop_request import StopRequest
-from dynamic_kafka.app.telemetry.drain_tracker import DrainTracker
-from dynamic_kafka.app.telemetry.lag import LagProber
 from dynamic_kafka.app.telemetry.logs import set_up_logs
 from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.driver.metadata_services import make_discovery
+from dynamic_kafka.driver.report.drain_tracker import DrainTracker
+from dynamic_kafka.driver.report.lag_prober import LagProber
+from dynamic_kafka.driver.report.pod import own_pod
+from dynamic_kafka.driver.report.sink_status import StatusBoard
 from dynamic_kafka.errors import MetadataError, OptionError
 
 if TYPE_CHECKING:
@@ -191,8 +191,7 @@ class Telemetry:
         except OSError as error:
             where = f"{metrics.host}:{metrics.port}"
             raise OptionError(
-                f"{self.config.source}: metrics: cannot listen on {where}: {error.strerror};"
-                " set another `port`, or `host`"
+                f"{self.config.source}: metrics: cannot listen on {where}: {error.strerror}; change `port` or `host`"
             ) from None
 
     def start(self, *, live: bool) -> None:
@@ -211,8 +210,8 @@ class Telemetry:
         if pod is None:
             log.debug("no service account is mounted, so this is no pod: no reports to the operator")
             return
-        from dynamic_kafka.app.kubernetes.report_content import abilities_of
-        from dynamic_kafka.app.kubernetes.reporter import CommittedProgress, Reporter
+        from dynamic_kafka.driver.report.report_content import abilities_of
+        from dynamic_kafka.driver.report.reporter import CommittedProgress, Reporter
 
         options = {sink.name: self.config.parsed_options(sink) for sink in self.config.sinks}
         reporter = Reporter(
@@ -250,9 +249,9 @@ class Telemetry:
             sinks = [sink.name for sink in self.config.sinks]
             addresses, stop = serve_read_reports(self._counts, sinks, host=host, listen=listen, port=port)
         except OSError as error:
+            file, problem = self.config.source, error.strerror
             raise OptionError(
-                f"{self.config.source}: metrics: reportsPort: cannot listen on {listen}:{port}: {error.strerror};"
-                " set another port, or none for any free one"
+                f"{file}: metrics: reportsPort: cannot listen on {listen}:{port}: {problem}; set another port, or none"
             ) from None
         resources.callback(stop)
         return addresses

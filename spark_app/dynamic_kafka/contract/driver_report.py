@@ -1,7 +1,7 @@
 """The driver report: the JSON that a driver writes into the annotation `kafkastream.dev/report` of its own pod.
 
 This module owns the form of the report and nothing else. The application builds a `DriverReport` and writes its text
-(`dynamic_kafka.app.kubernetes`); the operator parses that text (`kafkastream_operator.core.drain_evidence`). Pure.
+(`dynamic_kafka.driver.report`); the operator parses that text (`kafkastream_operator.core.drain_evidence`). Pure.
 
 Readers ignore fields that they do not have, so a newer driver may add some. A report names streams, clusters, topics
 and servers, as the document does. It never holds a secret, because a document has none.

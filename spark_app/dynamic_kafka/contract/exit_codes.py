@@ -68,15 +68,14 @@ MEANINGS: Mapping[int, ExitMeaning] = {
     ExitCode.GROUP_IN_USE: ExitMeaning("Another query commits to the same consumer group."),
     ExitCode.GRACE_EXCEEDED: ExitMeaning("Stopped as asked, but not within `gracePeriod`."),
     ExitCode.TOPIC_INTEGRITY: ExitMeaning(
-        "A topic was deleted or re-created, and its id is checked. No later start reads before that is accepted.",
+        "A topic with a checked id was deleted or re-created. No later start reads before that is accepted.",
         reason="TopicIntegrity",
         cleared_by="Acceptance",
     ),
     ExitCode.MISSING_SOURCE_TOPIC: ExitMeaning(
         "A topic that the metadata names does not exist.",
         reason="SourceTopicMissing",
-        remedy="a topic of its streams does not exist; the driver's log names it. Create the topic, or take it out of"
-        " its stream, and start the application again",
+        remedy="a topic of its streams does not exist: create it, as the driver's log names it, and start again",
     ),
     ExitCode.MISSING_INTERNAL_TOPIC: ExitMeaning(
         "An internal topic is missing, or was re-created.",
@@ -88,8 +87,7 @@ MEANINGS: Mapping[int, ExitMeaning] = {
     ExitCode.MISCONFIGURED_INTERNAL_TOPIC: ExitMeaning(
         "Internal topics are not as `app.yaml` declares them; the message lists all deviations.",
         reason="InternalTopicMisconfigured",
-        remedy="internal topics are not as app.yaml declares them; the driver's log lists all deviations. Correct the"
-        " topics or the declarations, and start the application again",
+        remedy="internal topics are not as app.yaml declares them: correct what the driver's log lists; start again",
     ),
 }
 """The codes with which the application fails."""

@@ -66,14 +66,13 @@ def refusal_of(amendment: Amendment, options: SourceOptions, *, is_recorded: boo
     if unreachable and unrecorded:
         return ClusterUnreachableError(
             unreachable[0],
-            f"does not answer, and the pending batch needs it: {named}. Its ranges are not left out, since"
-            f" {unrecorded}. Bring the cluster back, and start again",
+            f"does not answer, and the pending batch needs it: {named} ({unrecorded}). Bring the cluster back, and"
+            " start again",
         )
     removed = "removed" in reasons.values()
     if removed and (unrecorded or options.pending_removed_ranges == "refuse"):
+        why = unrecorded or "pendingRemovedRanges=refuse"
         return PendingRangesError(
-            f"the batch that was planned before the restart reads ranges that metadata no longer names: {named}."
-            f" They are not left out, since {unrecorded or 'pendingRemovedRanges=refuse'}."
-            f" {REMOVED_RANGES_CHOICES}"
+            f"metadata no longer names ranges of the pending batch: {named} ({why}). {REMOVED_RANGES_CHOICES}"
         )
     return None

@@ -100,10 +100,11 @@ def observe_all(
         if cluster in answers:
             refuse_missing(subscription, cluster, answers[cluster])
         else:
+            servers = named.bootstrap_servers
             late = ClusterUnreachableError(
                 cluster,
-                f"no answer within {timeout_s or 0:g} s from its bootstrap servers {named.bootstrap_servers}: correct"
-                " a wrong address in the metadata, or bring the cluster back",
+                f"no answer within {timeout_s or 0:g} s from {servers}: correct the metadata, or bring the cluster"
+                " back",
             )
             raise {**failures, **broken}.get(cluster, late)
     return answers

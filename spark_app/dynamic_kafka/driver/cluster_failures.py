@@ -32,8 +32,7 @@ def with_choices(
         choices.append("or remove it from the metadata: its offsets are kept for removedClusterRetention")
         if options.cluster_failure_policy == "fail":
             choices.append(
-                "or set clusterFailurePolicy=stall (with stateLocation): the source then reads the other clusters, and"
-                " a pending batch leaves out the ranges of this one"
+                "or set clusterFailurePolicy=stall (with stateLocation), to read the others without this one"
             )
     return type(error)(error.cluster, ", ".join(choices))
 

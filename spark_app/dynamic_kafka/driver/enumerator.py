@@ -220,10 +220,8 @@ class Enumerator:
             try:
                 return self._last_plan(plan, unlimited)
             except ClusterError as error:
-                text = (
-                    f"{error.message}. The run of Trigger.AvailableNow has read the other clusters, but is not complete"
-                    " without this one: check the cluster, and start the run again"
-                )
+                why = error.message
+                text = f"{why}. Trigger.AvailableNow has read the other clusters, but is not complete: start it again"
                 raise type(error)(error.cluster, text) from None
         stalled = unread.keys() & self.status.stalled.keys()
         if stalled - self._waited_for:

@@ -251,10 +251,11 @@ class Replays:
             return "unreachable"
         saved = saved_identity(end, part.split.cluster)
         if saved is not None and answer.kafka_id is not None and saved != answer.kafka_id:
+            now = answer.kafka_id
+            choices = identity_choices(cluster, now, pending_as=part.split.cluster)
             raise IdentityError(
-                f"the pending batch holds {part} of Kafka cluster {saved}, but the servers of cluster {cluster!r}"
-                f" answer with {answer.kafka_id}."
-                f" {identity_choices(cluster, answer.kafka_id, pending_as=part.split.cluster)}"
+                f"the pending batch holds {part} of Kafka cluster {saved}, but {cluster!r} answers with {now}."
+                f" {choices}"
             )
         return None
 
@@ -289,9 +290,10 @@ class Replays:
         for cluster, answer in sorted(observation.answers.items()):
             saved, actual, word = saved_identity(progress, cluster), answer.kafka_id, accepted.get(cluster)
             if saved and actual and actual != saved and not (word and word.covers(saved, actual)):
+                choices = identity_choices(cluster, actual)
                 raise IdentityError(
-                    f"cluster {cluster!r} has the saved Kafka cluster.id {saved}, but its servers answer with {actual}:"
-                    f" the pending batch is not read. {identity_choices(cluster, actual)}"
+                    f"cluster {cluster!r} has the saved Kafka cluster.id {saved}, but its servers have {actual}."
+                    f" {choices}"
                 )
 
     def refusal(self, amendment: Amendment) -> DynamicKafkaError | None:

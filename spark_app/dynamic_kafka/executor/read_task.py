@@ -69,9 +69,9 @@ class BatchReports:
         if report is None:
             return None
         if any(driver > self.driver for driver in folder.drivers(self.query)[-1:]):
+            query = self.query
             raise DriverReplacedError(
-                f"another driver has started on this checkpoint since (query {self.query}): it decides where {split}"
-                " ends, so this task of the driver before it delivers nothing. All committed batches are intact"
+                f"another driver has started on this checkpoint since (query {query}): {split} delivers nothing here"
             )
         return int(report["offset"])
 
@@ -85,17 +85,16 @@ class BatchReports:
     def _folder(self) -> StateFolder:
         folder = StateFolder(self.location)
         if (self.location, self.query) not in _shared:
-            if not folder.list_folders(self.query):
+            uri, query = folder.uri, self.query
+            if not folder.list_folders(query):
                 raise OptionError(
-                    f"stateLocation: executors must write {folder.uri}/{self.query}/seen, but the driver's files are"
-                    " not in that folder on this host: name a folder that the driver and all executors share"
+                    f"stateLocation: {uri}/{query} lacks the driver's files on this host: name a folder that all share"
                 )
             try:
-                folder.check_writable(self.query)
+                folder.check_writable(query)
             except OptionError as error:
                 raise OptionError(
-                    f"stateLocation: executors must be able to write {folder.uri}/{self.query}/seen, since they report"
-                    f" there what only they see: {error}. Give executors the same rights there as the driver"
+                    f"stateLocation: executors must write {uri}/{query}/seen: {error}. Give them the driver's rights"
                 ) from error
             _shared.add((self.location, self.query))
         return folder
@@ -165,7 +164,4 @@ class ReadTask:
         """Return the advice at the end of a timeout's message."""
         if not self.stall:
             return "; check the cluster; raise readTimeout, or set clusterFailurePolicy=stall"
-        return (
-            "; check the cluster, or raise readTimeout. The next start of the query (clusterFailurePolicy=stall) leaves"
-            " this cluster's ranges out of the batch, and reads them when the cluster answers"
-        )
+        return "; check the cluster, or raise readTimeout; a restart leaves its ranges out until the cluster answers"

@@ -64,16 +64,14 @@ def check_group(
         foreign = other.query not in (mark.query, *own)
         if foreign and age_ms < -IN_USE_MS:
             log.warning(
-                "query %s has committed to consumer group %r of cluster %r %d s in the future: its driver's clock is"
-                " wrong, or the clock of this one. The commit counts as old. If that query still runs, give each query"
-                " a group of its own",
+                "query %s committed to group %r of cluster %r %d s in the future: correct the drivers' clocks",
                 *(other.query, group, cluster, -age_ms // 1000),
             )
         elif foreign and age_ms < IN_USE_MS:
+            user, ago, rest = other.query, max(0, age_ms) // 1000, (IN_USE_MS - age_ms) // 1000 + 1
             raise GroupInUseError(
-                f"query {other.query} commits to consumer group {group!r} of cluster {cluster!r}, last"
-                f" {max(0, age_ms) // 1000} s ago: give each query a group of its own (kafka.group.id). If that query"
-                f" has ended, start again in {(IN_USE_MS - age_ms) // 1000 + 1} s"
+                f"query {user} used group {group!r} of {cluster!r} {ago} s ago: use another, or end it and wait"
+                f" {rest} s"
             )
         if other.query == mark.query and other.number > mark.number and not allow_old:
             raise StaleCheckpointError(

@@ -118,8 +118,7 @@ class ClusterClient:
         referring = next((key for key, value in own.items() if "${" in value), None)
         if referring is not None:
             raise SecretError(
-                f"{where}: property '{referring}' of metadata holds a reference; references are for the"
-                " application's own options, metadata names the cluster's secret folder"
+                f"{where}: property '{referring}' of metadata holds a reference; name its `secretFolder` instead"
             )
         own = translate_java(own, where, warn=_warn_once)
         common = merge({}, self.common)
@@ -152,20 +151,19 @@ class ClusterClient:
         given = {key: value for key, value in common.items() if not (own_log_in and is_log_in(key))}
         secrets = set(secret_names(given)) & merge(given, brought).keys() - brought.keys()
         if secrets and foreign and not own_log_in:
+            servers, names = first_few(foreign), shown(secrets)
             raise SecretWithheldError(
-                f"{where}: metadata names the server {first_few(foreign)}, which may not get the secrets of the options"
-                f" ({shown(secrets)}): if it is yours, add it to the option allowedServers; else find out who changed"
-                " the metadata"
+                f"{where}: {servers} of metadata may not get {names}: add it to allowedServers only if it is yours"
             )
         if foreign:
             given = {key: value for key, value in given.items() if key not in secrets}
         resolved = with_log_in(resolve(given, cluster=self.cluster), where)
         weaker = sorted(weakened(resolved, brought)) if secrets and not foreign else []
         if weaker:
+            weak, names = ", ".join(map(repr, weaker)), shown(secrets)
             raise SecretWithheldError(
-                f"{where}: its metadata or secret folder sets {', '.join(map(repr, weaker))}, which may protect the"
-                f" secrets of the options ({shown(secrets)}) less than the options do: take it out there (and set"
-                f" {shown(weaker)} if you mean it)"
+                f"{where}: {weak} in metadata or secret folder may protect {names} less: take it out there, or set"
+                f" {shown(weaker)}"
             )
         return resolved
 
@@ -178,8 +176,7 @@ class ClusterClient:
     def _own_path(self, key: str, value: str) -> str:
         if self.secret_folder is None:
             raise SecretError(
-                f"cluster '{self.cluster}': property '{key}' names a file, but the cluster has no secret folder;"
-                " name its `secretFolder` in the metadata, or take the property out"
+                f"cluster '{self.cluster}': property '{key}' names a file; name its `secretFolder` in the metadata"
             )
         path = secret_folder_path(self.secrets_root, self.secret_folder, cluster=self.cluster)
         return file_in_folder(path, value, cluster=self.cluster)

@@ -70,13 +70,10 @@ _BROKEN_OFF = re.compile(r"transport failure|disconnected|timed out|reset by pee
 _CERTIFICATE = re.compile(r"certificate|alert|unknown ca|wrong version number", re.IGNORECASE)
 _VALUE = re.compile(r'value "[^"]*"')
 _MECHANISM = "set sasl.mechanism: the default is Kerberos (GSSAPI), which this client does not support"
-_UNPACKED = (
-    "the batch is damaged, or larger unpacked than the client's receive.message.max.bytes (100000000 by default): raise"
-    " it with the option kafka.receive.message.max.bytes, or in the properties of the cluster"
-)
+_UNPACKED = "the batch is damaged, or unpacks to over receive.message.max.bytes (default 100000000): raise it"
 _MISSING_RIGHTS = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: (
-        "the user may not describe or read the topic, whose offsets stay saved: give the user READ on the topic"
+        "the user may not describe or read the topic, whose offsets stay saved: give the user READ on it"
     ),
     KafkaError.GROUP_AUTHORIZATION_FAILED: "give the user READ on the group, or DESCRIBE if the query does not commit",
 }

@@ -65,8 +65,7 @@ def _commits(admin: ClusterAdmin, queries: Mapping[Split, OffsetQuery], group: s
     missing = [split for split, query in queries.items() if split not in committed and not query.lenient]
     if missing:
         raise OptionError(
-            f"group {group!r} has no committed offset for {first_few(missing, 5)}, and startingOffsets is `committed`:"
-            " commit there first, or choose earliest, latest, a timestamp or explicit offsets"
+            f"group {group!r} has no committed offset for {first_few(missing, 5)}: change startingOffsets=committed"
         )
     return committed
 
@@ -77,8 +76,8 @@ def _listed(admin: ClusterAdmin, queries: Mapping[Split, OffsetQuery], ends: Map
     without_record = [split for split, offset in listed.items() if offset < 0]
     missing = [split for split in without_record if not queries[split].lenient]
     if missing:
+        splits = first_few(missing, 5)
         raise OptionError(
-            f"no record of {first_few(missing, 5)} is as new as the starting timestamp: choose an earlier one, or set"
-            " startingOffsetsByTimestampStrategy=latest to start such partitions at their end"
+            f"no record of {splits} reaches the starting timestamp: set startingOffsetsByTimestampStrategy=latest"
         )
     return listed | {split: ends[split] for split in without_record}

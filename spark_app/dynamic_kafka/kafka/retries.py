@@ -13,9 +13,7 @@ PAUSE_S = 0.1
 """Seconds before a call with a transient error is retried."""
 USED_CLIENT_S = 10.0
 """Longest wait for an answer over a client's old connections, before a new client is tried."""
-IDLE_ADVICE = (
-    "If this recurs after pauses, a balancer or NAT drops idle connections: lower kafka.connections.max.idle.ms"
-)
+IDLE_ADVICE = "If this recurs after pauses, a NAT or proxy drops idle connections; lower kafka.connections.max.idle.ms"
 LONGEST_CALL_S = 3600.0
 """The longest deadline that librdkafka's admin calls accept, in seconds. `readTimeout` may be longer."""
 

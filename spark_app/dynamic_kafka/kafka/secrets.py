@@ -89,8 +89,7 @@ def secret_folder_path(root: str, folder: str, *, cluster: str) -> Path:
     path = Path(root) / folder
     if not path.is_dir():
         raise SecretError(
-            f"cluster '{cluster}': its secret folder {path} is not there; mount the Secret at this path, on"
-            " the driver and the executors"
+            f"cluster '{cluster}': its secret folder {path} is not there; mount it on driver and executors"
         )
     return path
 
@@ -137,10 +136,9 @@ def _read_folder(path: Path, cluster: str, servers: str, located: frozenset[str]
     for name in names:
         if name not in SECRET_FILE_KEYS and name not in pointed_to:
             near = nearest_names(name, {*SECRET_FILE_KEYS, ALLOWED_SERVERS})
+            todo = f"did you mean {near[0]}?" if near else "let ssl.ca.location or the like name a certificate"
             raise SecretError(
-                f"cluster '{cluster}': file '{name}' of secret folder '{path.name}' is no property that is"
-                f" allowed there{f'; did you mean {near[0]}?' if near else ''} (a certificate in a file of another"
-                " name needs a property like ssl.ca.location that names the file)"
+                f"cluster '{cluster}': file '{name}' of secret folder '{path.name}' is no allowed property; {todo}"
             )
     return {
         name: file_in_folder(path, value, cluster=cluster) if name in LOCATION_KEYS else value
@@ -160,8 +158,7 @@ def _check_servers(path: Path, cluster: str, servers: str) -> None:
     foreign = foreign_servers(servers, allowed)
     if foreign:
         raise SecretWithheldError(
-            f"{where} does not name {first_few(foreign)}, to which metadata would send this Secret: add the server"
-            " there if it is yours, else find out who changed the metadata"
+            f"{where} does not name {first_few(foreign)} of metadata: add the server there only if it is yours"
         )
 
 

@@ -82,9 +82,9 @@ class TopicProducer:
         except KafkaException as raised:
             raise self._translated(raised) from None
         if kafka_id is not None and listed.cluster_id not in (None, kafka_id):
+            home, topic, answered = self._cluster, self._topic, listed.cluster_id
             raise IdentityError(
-                f"the home of the internal topics, {self._cluster}, answers with the cluster.id {listed.cluster_id};"
-                f" the topic {self._topic!r} was set up on {kafka_id}: correct the servers"
+                f"{home} has cluster.id {answered}; the topic {topic!r} was set up on {kafka_id}: correct the servers"
             )
         if error is not None and error.code() in UNKNOWN:
             raise MissingInternalTopicError(
@@ -133,8 +133,7 @@ class TopicProducer:
         if error is not None and error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
             return RecordTooLargeError(
                 self._cluster,
-                f"could not {action}: the record is larger than the topic allows: raise the topic's configuration"
-                " `max.message.bytes` (with kafka-configs; and in `config` in app.yaml if it is declared there)",
+                f"could not {action}: the record is too large: raise the topic's `max.message.bytes`, also in app.yaml",
             )
         return translate(self._cluster, action, raised, self._problem)
 

@@ -154,8 +154,7 @@ PROPERTIES: tuple[ClientProperty, ...] = (
     _nobody(
         "auto.offset.reset",
         consumer_only=True,
-        reason="the source plans every offset itself, and a restarted query resumes where it stopped; set"
-        " `startingOffsets`",
+        reason="the source plans every offset itself, and a restart resumes where it stopped; set `startingOffsets`",
     ),
     _nobody("key.deserializer", java_only=True, reason=_BYTES),
     _nobody("value.deserializer", java_only=True, reason=_BYTES),
@@ -178,8 +177,7 @@ PROPERTIES: tuple[ClientProperty, ...] = (
         "max.poll.records",
         consumer_only=True,
         without_effect=True,
-        reason="the source reads by size; see the option `maxRecordsPerPartition`, `queued.max.messages.kbytes` and"
-        " `fetch.max.bytes`",
+        reason="the source reads by size: `maxRecordsPerPartition`, `queued.max.messages.kbytes`, `fetch.max.bytes`",
     ),
     _options("allow.auto.create.topics", without_effect=True, reason="the source never creates topics"),
     _options("partition.assignment.strategy", consumer_only=True, without_effect=True, reason=_ASSIGNS),
@@ -214,8 +212,7 @@ PROPERTIES: tuple[ClientProperty, ...] = (
     _java("ssl.provider", loads_java=True, reason=_CODE),
     _java(
         "sasl.jaas.config",
-        reason="it is Java's and holds a credential; put `sasl.username` and `sasl.password` into files of the"
-        " cluster's secret folder",
+        reason="it is Java's and a credential; put `sasl.username`, `sasl.password` into the cluster's secret folder",
     ),
     _java("ssl.truststore.location", reason="it is Java's; write `ssl.ca.location`, a PEM file of the secret folder"),
     _java("ssl.truststore.password", reason="it is Java's; a PEM file named by `ssl.ca.location` needs none"),

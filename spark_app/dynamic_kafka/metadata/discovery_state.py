@@ -182,9 +182,9 @@ class DiscoveryState:
             raise MetadataUnavailableError(f"no metadata yet{self._cause(now)}")
         failures = self.failures(now)
         if failures > self._threshold:
+            times, limit, cause = counted(failures, "time"), self._threshold, self._cause(now)
             raise MetadataUnavailableError(
-                f"the metadata service gave no answer {counted(failures, 'time')} in a row, "
-                f"{self._threshold} are tolerated (metadataFailureThreshold){self._cause(now)}"
+                f"the metadata service gave no answer {times} in a row (metadataFailureThreshold={limit}){cause}"
             )
         return self.current
 
@@ -208,11 +208,8 @@ class DiscoveryState:
         return True
 
     def _reject_older(self, revision: Revision, in_force: Revision) -> Answer:
-        text = (
-            f"{described(revision)} is older than {described(in_force)}, which stays in force: a cache is behind, or "
-            "somebody restored the document by hand or from a backup; to bring other metadata into force, give it a "
-            "higher revision, or restart the application"
-        )
+        new, kept = described(revision), described(in_force)
+        text = f"{new} is older than {kept}, which stays in force; to use it, raise its revision, or restart"
         is_news = text != self._rejected
         self._rejected, self._rejected_fingerprint, self._rejected_token = text, None, revision.token
         return Answer(False, f"metadata {text}" if is_news else None)
@@ -231,11 +228,8 @@ class DiscoveryState:
         if lineages is None or lineages == self._warned_lineages:
             return None
         self._warned_lineages = lineages
-        return (
-            f"metadata {described(revision)} is taken instead of {before}, of another lineage: its subscription was"
-            " deleted and created again, or the document comes from elsewhere, as from a backup; revisions of two"
-            " lineages have no order, so it may be older"
-        )
+        new = described(revision)
+        return f"metadata {new} is taken instead of {before}, of another lineage (new or restored): it may be older"
 
     def _count_answer(self) -> None:
         self._busy_since = None

@@ -158,10 +158,7 @@ def _mapping_form(located: Located, source: str) -> MetadataDocument:
     canonical = _canonical(raw["streams"])
     actual = _hash(canonical)
     if document.hash is not None and document.hash != actual:
-        text = (
-            f"the hash does not match the streams ({actual[:19]}…): the file was edited by hand or is half-written; "
-            "remove `hash`, or let the operator write it again"
-        )
+        text = f"the hash does not match the streams ({actual[:19]}…): remove `hash` if you edited them, or render anew"
         problems.append(Problem(("hash",), text))
     if problems:
         raise located.report(problems, source)
@@ -200,8 +197,7 @@ _Clusters = list[tuple[Path, str, Mapping[str, Any]]]
 
 _NOT_IN_LIST_FORM = {
     "secretFolder": "the list form names no secrets; write the mapping form (`streams:`), which has `secretFolder`",
-    "secretRef": "a `secretRef` is resolved by the operator, which writes `secretFolder`; the list form "
-    "names no secrets",
+    "secretRef": "the operator resolves a `secretRef` and writes `secretFolder`; the list form names no secrets",
     "state": "only the operator's mapping form has a `state`",
     "drainingTopics": "only the operator's document has `drainingTopics`; take it out",
     "subscription": "only the operator's document names a `subscription`; take it out",
@@ -242,10 +238,8 @@ def duplicate_ids(located: Located) -> Iterator[Problem]:
         lines: dict[str, Path] = {}
         for path, name, _ in clusters:
             if lines.setdefault(name, path) != path:
-                text = (
-                    f"the cluster id {name!r} occurs twice in this stream, "
-                    f"first on line {located.line_of(lines[name])}; merge their topics"
-                )
+                line = located.line_of(lines[name])
+                text = f"the cluster id {name!r} occurs twice in this stream, first on line {line}; merge their topics"
                 yield Problem(path, text)
 
 

@@ -127,10 +127,10 @@ class Lookup:
     def _check_awaited(self, revision: Revision) -> None:
         if self._awaited is None or self._awaited.reached_by(revision):
             return
-        self.older_revision = described(revision)
+        found, awaited, limit = described(revision), self._awaited, self._awaited_timeout_s
+        self.older_revision = found
         raise MetadataTooOldError(
-            f"the metadata is at revision {described(revision)}, and {self._awaited} did not arrive within "
-            f"{self._awaited_timeout_s:g} s; check what renders it, or `metadataRevision` and `metadataTimeout`"
+            f"metadata is at revision {found}, {awaited} did not arrive within {limit:g} s; check what renders it"
         )
 
     def _check_at_start(self, streams: Sequence[KafkaStream]) -> None:

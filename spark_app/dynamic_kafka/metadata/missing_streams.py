@@ -39,8 +39,7 @@ class MissingStreams:
             known = list(subscription.stream_ids)
         absent = "no longer" if self._answered else "not"
         return [
-            f"the subscribed stream {name!r} is {absent} in the metadata: nothing of it is read;"
-            f" {known_streams(name, known)}"
+            f"subscribed stream {name!r} is {absent} in the metadata: it is not read; {known_streams(name, known)}"
             for name in news
         ]
 

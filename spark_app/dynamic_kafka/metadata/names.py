@@ -21,8 +21,7 @@ def check_cluster_id(value: str) -> str:
     """Check a cluster id: 1 to 253 characters without whitespace, brackets and control characters."""
     if not _CLUSTER_ID.match(value):
         raise ValueError(
-            "a cluster id has 1 to 253 characters, without whitespace, brackets and control characters; "
-            "give a `clusterId`"
+            "a cluster id has 1 to 253 characters, no space, bracket or control character; give a `clusterId`"
         )
     return value
 

@@ -39,10 +39,7 @@ def check_properties(properties: Mapping[str, str], *, where: str, secret_folder
 def property_problem(key: str, value: str, *, secret_folder: str | None) -> str | None:
     """Return why one property of a document is refused, with a remedy, or None."""
     if key in CREDENTIAL_KEYS:
-        return (
-            "a credential cannot stand in metadata; put it into a file of this name in the cluster's secret folder, and"
-            " name that folder by `secretFolder`"
-        )
+        return "a credential cannot stand in metadata; put it into a file of this name in the `secretFolder`"
     if key not in ALLOWED_KEYS:
         return _refusal(key)
     if "${" in value:

@@ -44,8 +44,7 @@ class AwaitedRevision:
         match = _COUNTER.match(text)
         if not match:
             raise OptionError(
-                f"{text!r} is no revision; write `metadataRevision` as a number, `<lineage>/<number>` or "
-                "`sha256:<64 hex>`"
+                f"{text!r} is no `metadataRevision`; write a number, `<lineage>/<number>` or `sha256:<64 hex>`"
             )
         return cls(counter=int(match["counter"]), lineage=match["lineage"])
 

@@ -81,11 +81,10 @@ class StreamPatternSubscriber(KafkaStreamSubscriber):
         )
         if part:
             _log.warning(
-                "the pattern %r matches no whole name, so nothing is read; it matches a part of %s: write .*(%s).* to"
-                " read every stream that contains it",
+                "the pattern %r matches no whole name, so nothing is read; write .*(%s).* to read streams like %s",
+                self._pattern.pattern,
                 self._pattern.pattern,
                 first_few(part),
-                self._pattern.pattern,
             )
 
 

@@ -171,8 +171,8 @@ def _cluster_conflicts(name: str, entries: Sequence[tuple[Entry, ClusterMetadata
                 continue
             differ = f"{', '.join(fields)} differ"
             message = (
-                f"the streams {one.stream!r} and {other.stream!r} disagree about the cluster {name!r}: {differ}; "
-                "say the same in both, or give the clusters different ids"
+                f"streams {one.stream!r} and {other.stream!r} disagree about cluster {name!r}: {differ};"
+                " make them equal"
             )
             conflicts[one, other] = Conflict(one, other, f"cluster {name!r} ({differ})", message)
     return list(conflicts.values())
@@ -276,8 +276,7 @@ def _rename_conflicts(entries: Mapping[str, Sequence[tuple[Entry, ClusterMetadat
             for name in sorted(new):
                 subject = f"cluster {old!r}, which is {name!r} now where it is renamed"
                 message = (
-                    f"the cluster {name!r} is renamed from {old!r}, which is still read under that id; "
-                    "remove one of the two, or the `renamedFrom`"
+                    f"cluster {name!r} is renamed from {old!r}, which is still read; remove one, or the `renamedFrom`"
                 )
                 pairs = _rivals(new[name], [entry for entry, _ in entries[old]])
                 conflicts += [Conflict(one, other, subject, message) for one, other in pairs]

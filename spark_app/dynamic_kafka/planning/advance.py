@@ -141,9 +141,9 @@ def ranges_between(start: OffsetDocument, end: OffsetDocument) -> list[SplitRang
                 split = Split(cluster, name, partition)
                 first, epoch = _start_of(partition, topic, before)
                 if first is None or following < first:
+                    old, new = start.number, end.number
                     raise OffsetDocumentError(
-                        f"{split} goes from {first} to {following}: the offset documents {start.number} and"
-                        f" {end.number} do not belong together; restore the checkpoint, or start with a new one"
+                        f"{split} goes from {first} to {following} in documents {old} and {new}: restore the checkpoint"
                     )
                 if following > first:
                     ranges.append(SplitRange(split, first, following, epoch, topic.epochs.get(partition, -1)))

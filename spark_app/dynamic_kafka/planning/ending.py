@@ -86,10 +86,8 @@ def awaited_before_the_end(
     ]
     if not parked or given.options.removed_cluster_retention_ms <= 0:
         return ""
-    return (
-        f"{first_few(parked)} is parked, since metadata do not name it or its cluster does not have it, and has not"
-        " reached its stop records; bring it back, or give it up: start the query once with removedClusterRetention=0"
-    )
+    topics = first_few(parked)
+    return f"{topics} is parked, not ended; bring it back, or give up: start once with removedClusterRetention=0"
 
 
 def goes_on(waits_for: str) -> dict[tuple[str, ...], str | None]:

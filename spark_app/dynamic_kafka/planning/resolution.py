@@ -91,8 +91,7 @@ def kept_stop_warnings(given: PlanInput, document: OffsetDocument) -> dict[tuple
             has = "other stopping offsets" if ending else "no stopping offsets any more"
             source = "metadata has" if rule or not ending else "the options have"
             warnings["kept-stop", cluster, name] = (
-                f"{source} {has} for topic {name!r} of cluster {cluster!r}, but the query keeps the stopping offsets"
-                " that it resolved first and reads nothing behind them. To read on, start a query with a new checkpoint"
+                f"{source} {has} for {cluster}/{name}, but the first ones stay; to read on, use a new checkpoint"
                 if changed
                 else None
             )

@@ -153,8 +153,7 @@ def _refuse_unknown(name: str, named: Mapping[str, OffsetSpec], known: Known) ->
             unknown.extend(str(Split(cluster, topic, partition)) for partition in positions if partition not in there)
     if unknown:
         raise OptionError(
-            f"the {name} name clusters, topics or partitions that do not exist: {first_few(unknown, 5)}."
-            " Correct the names, or remove them"
+            f"the {name} name what does not exist: {first_few(unknown, 5)}. Correct the names, or remove them"
         )
 
 
@@ -171,8 +170,5 @@ def _resolve(
         return OffsetQuery("timestamp", number, lenient_time) if what == "timestamp" else _MARKS.get(number, number)
     if strict:
         marks = "-1 stands for latest" if side == "ending" else "-2 stands for earliest, -1 for latest"
-        raise OptionError(
-            f"{side}Offsets name no {what} for {split}: explicit {side.removesuffix('ing')}s have to name every"
-            f" partition of a topic ({marks})"
-        )
+        raise OptionError(f"{side}Offsets name no {what} for {split}: name every partition of a topic ({marks})")
     return OffsetQuery("latest" if side == "ending" else "earliest")

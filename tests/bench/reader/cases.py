@@ -117,7 +117,7 @@ CASES = (
         TOPICS["100B"],
         (
             *_ours(),
-            *(replace(each, name=f"{each.name}_evaluator") for each in _ours({"recordEvaluator": EVALUATOR})),
+            *(replace(ours, name=f"{ours.name}_evaluator") for ours in _ours({"recordEvaluator": EVALUATOR})),
         ),
     ),
 )
@@ -143,25 +143,25 @@ def chosen_cases(
         left_out.append(f"no native reader: {why_alone}; the one in Python takes part in every case")
     for case in (case for case in CASES if case.name in wanted):
         variants = []
-        for each in case.variants if why_alone is None else _by_the_only_reader(case.variants):
-            why = refusal(each.options) if each.reader == OURS else None
+        for candidate in case.variants if why_alone is None else _by_the_only_reader(case.variants):
+            why = refusal(candidate.options) if candidate.reader == OURS else None
             if why is None:
-                variants.append(each)
+                variants.append(candidate)
             else:
-                left_out.append(f"{case.name}: no {each.name}: {why}")
+                left_out.append(f"{case.name}: no {candidate.name}: {why}")
         topic = replace(case.topic, records=records or case.topic.records)
-        if any(each.reader == OURS for each in variants):
+        if any(variant.reader == OURS for variant in variants):
             chosen.append(replace(case, variants=tuple(variants), topic=topic, rounds=rounds or case.rounds))
     return chosen, left_out
 
 
 def _by_the_only_reader(variants: Sequence[Variant]) -> Iterable[Variant]:
-    for each in variants:
-        if each.reader != OURS:
-            yield each
-        elif each.name.startswith("native"):
-            options = {key: value for key, value in each.options.items() if key != "reader"}
-            yield replace(each, name=each.name.replace("native", "python"), options=options)
+    for variant in variants:
+        if variant.reader != OURS:
+            yield variant
+        elif variant.name.startswith("native"):
+            options = {key: value for key, value in variant.options.items() if key != "reader"}
+            yield replace(variant, name=variant.name.replace("native", "python"), options=options)
 
 
 def refusal(options: Mapping[str, str]) -> str | None:

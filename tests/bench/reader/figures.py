@@ -63,9 +63,9 @@ def case_figures(case: Mapping[str, Any], turns: Iterable[Mapping[str, Any]]) ->
     figures: Json = {"reader": readers[0] if readers else None, "spread": {}}
     for reader in readers:
         into = figures if reader == readers[0] else figures.setdefault(reader, {"spread": {}})
-        for name, each in _ratios(reader, by_variant):
-            into[name] = round(statistics.median(each), 3)
-            into["spread"][name] = [round(min(each), 3), round(max(each), 3)]
+        for name, ratio in _ratios(reader, by_variant):
+            into[name] = round(statistics.median(ratio), 3)
+            into["spread"][name] = [round(min(ratio), 3), round(max(ratio), 3)]
     variants = {
         name: {
             "rows_per_s": spread([records / turn["wall_s"] for turn in rounds.values()], digits=0),
@@ -82,12 +82,12 @@ def _ratios(
     ours = by_variant[reader]
     for name, (other, seconds) in _AGAINST.items():
         pairs = [(by_variant.get(other, {}).get(turn), ours[turn]) for turn in ours]
-        each = [their[seconds] / our[seconds] for their, our in pairs if their is not None and our[seconds]]
-        if each:
-            yield name, each
+        ratios = [their[seconds] / our[seconds] for their, our in pairs if their is not None and our[seconds]]
+        if ratios:
+            yield name, ratios
     evaluated = by_variant.get(f"{reader}_evaluator", {})
-    if each := [ours[turn]["wall_s"] / evaluated[turn]["wall_s"] for turn in evaluated if turn in ours]:
-        yield _EVALUATOR, each
+    if series := [ours[turn]["wall_s"] / evaluated[turn]["wall_s"] for turn in evaluated if turn in ours]:
+        yield _EVALUATOR, series
 
 
 def spread(values: Sequence[float], *, digits: int) -> Json:
@@ -113,8 +113,8 @@ def latency_figures(turns: Iterable[Mapping[str, Any]]) -> Json:
     for turn in turns:
         ms.setdefault(turn["variant"], []).extend(turn["ms"])
     by_reader = {
-        name: {"p50_ms": round(statistics.median(each), 1), "p99_ms": round(_quantile(each, 0.99), 1)}
-        for name, each in ms.items()
+        name: {"p50_ms": round(statistics.median(sample), 1), "p99_ms": round(_quantile(sample, 0.99), 1)}
+        for name, sample in ms.items()
     }
     theirs, (_, ours) = by_reader["jvm_tuned"], _ours(by_reader)
     return {"latency_p50_ratio": round(theirs["p50_ms"] / ours["p50_ms"], 3), "latency": by_reader}
@@ -125,7 +125,7 @@ def idle_figures(turns: Iterable[Mapping[str, Any]]) -> Json:
     cpu: dict[str, list[float]] = {}
     for turn in turns:
         cpu.setdefault(turn["variant"], []).append(turn["cpu_s"] / turn["wall_s"])
-    by_reader = {name: spread(each, digits=4) for name, each in cpu.items()}
+    by_reader = {name: spread(sample, digits=4) for name, sample in cpu.items()}
     theirs, (_, ours) = by_reader["jvm_tuned"], _ours(by_reader)
     return {"idle_cpu_ratio": round(theirs["median"] / ours["median"], 3), "idle": by_reader}
 
@@ -143,7 +143,7 @@ def all_ratios(result: Mapping[str, Any]) -> dict[str, float]:
     ratios = {name: result[name] for name in ALONE if name in result}
     for name, case in result.items():
         if isinstance(case, Mapping) and "variants" in case:
-            parts = [(name, case), *((f"{name}.{each}", case[each]) for each in READERS if each in case)]
+            parts = [(name, case), *((f"{name}.{reader}", case[reader]) for reader in READERS if reader in case)]
             ratios |= {f"{path}.{ratio}": part[ratio] for path, part in parts for ratio in RATIOS if ratio in part}
     return ratios
 

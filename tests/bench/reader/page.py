@@ -55,8 +55,8 @@ def render(result: Mapping[str, Any], problems: list[str], *, progress: str = ""
     title = "A figure has fallen" if problems else "Reading, against Spark's own source"
     again = '<meta http-equiv="refresh" content="5">' if progress else ""
     lead = f"{machine['cores']} cores of {machine['cpu']}, {about['at']}, load {about['loadBefore']:g} before the run"
-    fallen = "".join(f"<li>{escape(each)}</li>" for each in problems)
-    notes = "".join(f"<li>{escape(each)}</li>" for each in about["leftOut"])
+    fallen = "".join(f"<li>{escape(problem)}</li>" for problem in problems)
+    notes = "".join(f"<li>{escape(reason)}</li>" for reason in about["leftOut"])
     cases = "".join(_case(name, case) for name, case in result.items() if isinstance(case, dict) and "variants" in case)
     return f"""<!doctype html>
 <html lang="en">
@@ -126,7 +126,7 @@ def _chip(name: str, ratio: str, case: Mapping[str, Any]) -> str:
 
 def _chart(variants: Mapping[str, Any], measure: str) -> str:
     title, better, factor, unit = MEASURES[measure]
-    most = max(each[measure]["max"] for each in variants.values()) or 1
+    most = max(variant[measure]["max"] for variant in variants.values()) or 1
     rows = []
     for name in sorted(variants, key=list(LABELS).index):
         measured = variants[name][measure]

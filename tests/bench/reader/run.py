@@ -64,8 +64,8 @@ class Run:
                 "leftOut": left_out,
             }
         }
-        for each in left_out:
-            self.say(each)
+        for reason in left_out:
+            self.say(reason)
 
     def measure(self) -> None:
         """Run all turns, and then the memory of a worker."""
@@ -159,8 +159,8 @@ def run(names: Sequence[str], *, rounds: int | None = None, records: int | None 
     print("\n".join(table(made.result, recorded)))
     if not recorded:
         print(f"{RECORDED} is missing: nothing was compared with earlier figures")
-    for each in problems:
-        print(f"FALLEN: {each}")
+    for problem in problems:
+        print(f"FALLEN: {problem}")
     print(f"{RESULT}\n{PAGE}")
     return bool(problems)
 

@@ -143,7 +143,7 @@ class Session:
             producer.flush(30)
             wait_until(lambda: len(delivered(query)) >= len(sent), "the last record's batch", timeout_s=60)
             seconds = latencies(sent, delivered(query))[WARM_UP_RECORDS:]
-        return {"ms": [round(each * 1000, 1) for each in seconds]}
+        return {"ms": [round(delay * 1000, 1) for delay in seconds]}
 
     def idle(self, variant: Json, topic: str) -> Json:
         """Run a query over many partitions without news, and return the session's CPU seconds for each second."""

@@ -15,11 +15,11 @@ import pytest
 
 from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.app.outcome import Outcome
-from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.query.stop_request import StopRequest
 from dynamic_kafka.app.query.supervisor import Supervisor
 from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.driver.metadata_services import make_discovery
+from dynamic_kafka.driver.report.sink_status import StatusBoard
 from dynamic_kafka.kafka.commit_marks import CommitMark
 from dynamic_kafka.kafka.groups import GroupClient
 from dynamic_kafka.spark.source import register
@@ -264,18 +264,20 @@ def test_another_driver_on_the_same_checkpoint_is_reported(
     folder = tmp_path / "checkpoints" / "lake"
     reason = running.supervisor.reason or ""
     assert reason.startswith(f"another driver runs on the checkpoint {folder}: stop one of them")
-    events = [vars(each) for each in caplog.records if hasattr(each, "event")]
-    [started] = [each for each in events if each["event"] == "started"]
+    events = [vars(record) for record in caplog.records if hasattr(record, "event")]
+    [started] = [event for event in events if event["event"] == "started"]
     document = running.board.sinks()["lake"].document.query
     assert started["query"] and started["documentQuery"] is None
-    assert {each["documentQuery"] for each in events if each["event"] == "batch"} == {document}
+    assert {event["documentQuery"] for event in events if event["event"] == "batch"} == {document}
 
     # After a restart, the id is in the first event.
     caplog.clear()
     (offsets / str(last + 1)).unlink()
     with Running(spark, write_app(tmp_path, name=name)) as again:
-        again.wait_until(lambda: any(getattr(each, "event", "") == "started" for each in caplog.records), "the start")
-    [started] = [vars(each) for each in caplog.records if getattr(each, "event", "") == "started"]
+        again.wait_until(
+            lambda: any(getattr(record, "event", "") == "started" for record in caplog.records), "the start"
+        )
+    [started] = [vars(record) for record in caplog.records if getattr(record, "event", "") == "started"]
     assert started["documentQuery"] == document
 
 
@@ -289,7 +291,7 @@ def test_a_failure_within_spark_is_exit_code_6_and_says_where(
     wrong = {"sql": "SELECT raise_error(concat('no good: ', partition)) AS value FROM stream"}
     with Running(spark, write_app(tmp_path, name=name, transformation=wrong)) as running:
         assert running.wait_exit() == ExitCode.QUERY
-    [failed] = [vars(each) for each in caplog.records if getattr(each, "event", "") == "failed"]
+    [failed] = [vars(record) for record in caplog.records if getattr(record, "event", "") == "failed"]
     assert "no good: 0" in failed["reason"]
     assert any("org.apache.spark.scheduler.Task.run(" in frame for frame in failed["trace"]), failed["trace"]
     assert not any("no good" in frame for frame in failed["trace"])
@@ -316,7 +318,7 @@ def test_a_place_that_spark_cannot_open_is_named_with_its_cause(
     cause = "java.net.UnknownHostException: no-such-host.invalid"
     if place.startswith("/"):
         cause = f"java.io.IOException: mkdir of file:{place}/{'_spark_metadata' if used == 'output' else 'lake'} failed"
-    [failed] = [vars(each) for each in caplog.records if getattr(each, "event", "") == "failed"]
+    [failed] = [vars(record) for record in caplog.records if getattr(record, "event", "") == "failed"]
     assert failed["reason"] == running.supervisor.reason
     assert failed["reason"].endswith(cause)
     assert failed["sink"] == "lake" and running.board.sinks()["lake"].last_error == failed["reason"]

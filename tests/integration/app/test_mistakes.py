@@ -29,9 +29,9 @@ IN_A_SCRIPT = {
     "stall_without_state": ["OptionError: clusterFailurePolicy=stall needs 'stateLocation'", "set it to a folder"],
     "server": ["[CLUSTER_UNREACHABLE cluster=east]", "bootstrap servers 127.0.0.1:1. Correct a wrong address"],
     "topic_name": ["has no topic", "-mistyped': create it, or remove it from the stream"],
-    "sparks_checkpoint": ["was it made by Spark's own `kafka` source?", "import-checkpoint"],
+    "sparks_checkpoint": ["the checkpoint is not dynamic-kafka's", "import-checkpoint"],
     "secret_reference": ["SecretError: ", "${file:/no/such/file:password}", "mount it on the driver"],
-    "shared_group": ["GroupInUseError: query ", "give each query a group of its own"],
+    "shared_group": ["GroupInUseError: query ", "use another, or end it"],
     "output_folder": ["StaleCheckpointError: ", "would be LOST", "write to a new path"],
     "missing_file": [
         "missing.yaml: cannot be read: No such file or directory",
@@ -103,8 +103,8 @@ def test_workers_without_the_package_end_the_application(tmp_path: Path) -> None
     bare.chmod(0o755)
     code, lines = run_app(tmp_path, PYSPARK_PYTHON=str(bare))
     assert code == 6
-    assert f"would run {bare} (PYSPARK_PYTHON), where this package does not work: ModuleNotFoundError" in lines[-1]
-    assert f"Install dynamic-kafka there with its extra `spark`, or set PYSPARK_PYTHON={sys.executable}" in lines[-1]
+    assert f"PYSPARK_PYTHON={bare} cannot run dynamic-kafka[spark]: ModuleNotFoundError" in lines[-1]
+    assert f"Install it there, or set {sys.executable}" in lines[-1]
 
 
 def test_an_old_pyspark_ends_the_application_with_its_version(tmp_path: Path) -> None:

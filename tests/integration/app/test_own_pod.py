@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dynamic_kafka.app.kubernetes.pod import OwnPod, PodError, own_pod
+from dynamic_kafka.driver.report.pod import OwnPod, PodError, own_pod
 from tests.support.kube import PODS, KubeCluster
 from tests.support.places import ROOT
 from tests.support.waiting import wait_until
@@ -68,7 +68,7 @@ def test_the_examples_role_is_what_it_takes_and_no_more(pod: OwnPod, kube: KubeC
 
     # Kubeflow's next driver has the same name.
     kube.api.delete(PODS, pod.name, namespace, gracePeriodSeconds=0)
-    kube.api.wait(PODS, pod.name, namespace, until=lambda each: each is None)
+    kube.api.wait(PODS, pod.name, namespace, until=lambda driver_pod: driver_pod is None)
     with pytest.raises(PodError, match="no pod 'shop-driver' in namespace"):
         pod.annotate(uid, {"kafkastream.dev/report": '{"beat":3}'})
     kube.api.create(PODS, DRIVER, namespace)

@@ -67,7 +67,7 @@ def test_the_application_ends_by_itself_and_stays_ended(
     ends = {("a", 0): 8, ("a", 1): 5, ("b", 0): 5, ("b", 1): 5}
     document = last_document(tmp_path / "checkpoints" / "lake")
     assert document is not None and document.over
-    ended = {(c, p): at for c, each in document.clusters.items() for p, at in each.topics[name].ended.items()}
+    ended = {(c, p): at for c, entry in document.clusters.items() for p, at in entry.topics[name].ended.items()}
     assert ended == ends
 
     # And no commit is behind a stop record

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.app.telemetry.drain_tracker import DrainTracker, TopicDrain
-from dynamic_kafka.app.telemetry.lag import LagProber
 from dynamic_kafka.driver.metadata_services import make_discovery
+from dynamic_kafka.driver.report.drain_tracker import DrainTracker, TopicDrain
+from dynamic_kafka.driver.report.lag_prober import LagProber
 from dynamic_kafka.metadata.document import document_hash
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.options import parse_options
@@ -95,9 +95,9 @@ def probing(brokers: Brokers, topic: Topic, tmp_path: Path) -> Iterator[Callable
         return made[-1]
 
     yield start
-    for each in made:
-        each.prober.stop()
-        each.discovery.stop()
+    for probe in made:
+        probe.prober.stop()
+        probe.discovery.stop()
 
 
 def test_read_committed_sees_an_open_transaction(probing: Callable[..., Probing]) -> None:
@@ -155,7 +155,7 @@ def test_a_drain_in_a_mounted_document_is_reported_as_evidence(brokers: Brokers,
             run.wait_until(lambda: bool(run.events("application")), "the start")
             mount(folder, "2", rendered(2, brokers.a, [old, new]), "streams.json")
             run.wait_rows(wanted)
-            run.wait_until(lambda: any(each["applied"] for each in server.reports()), "the first report")
+            run.wait_until(lambda: any(report["applied"] for report in server.reports()), "the first report")
             first = server.reports()[-1]
             assert (first["applied"], first["draining"], first["pod"]) == ("l/2", [], server.uid)
             assert first["hash"] == document_hash(first["streams"])
@@ -165,10 +165,10 @@ def test_a_drain_in_a_mounted_document_is_reported_as_evidence(brokers: Brokers,
             run.wait_until(lambda: not evidence(server, old, quiet_s=5), "evidence that it is drained")
             assert "has not been quiet" in evidence(server, old, quiet_s=3600)
             assert "reports nothing about" in evidence(server, new, quiet_s=5)
-            beats = [each for each in server.reports() if each["draining"]]
-            quiet = [each["draining"][0]["quiet"] for each in beats]
+            beats = [report for report in server.reports() if report["draining"]]
+            quiet = [beat["draining"][0]["quiet"] for beat in beats]
             assert quiet[0] == 0 and quiet == sorted(quiet), quiet
-            assert all(each["draining"][0]["lag"] == 0 for each in beats)
+            assert all(beat["draining"][0]["lag"] == 0 for beat in beats)
             run.terminate()
             assert run.wait_exit() == 0, run.last_lines()
         assert_rows(run.rows(), wanted)

@@ -39,8 +39,8 @@ def test_all_kinds_of_sinks_deliver_and_no_output_has_a_secret(
 ) -> None:
     # Given a secured cluster, its credentials behind references, and a sink on the same cluster by Spark's connector
     name, out = topic("orders"), topic("out")
-    for each in (name, out):
-        secure_cluster.create_topic(each)
+    for topic_name in (name, out):
+        secure_cluster.create_topic(topic_name)
     wanted = Counter(row.value for row in produce("east", secure_cluster, name, 20))
     mounted, events = tmp_path / "mounted", tmp_path / "events"
     for folder in (mounted, events):

@@ -89,7 +89,7 @@ def test_executors_without_the_right_to_write_are_named(
     reports = BatchReports(f"s3a://{BUCKET}/rights", "q", "bb", 3, "1")
     with read_only(logged_in["AWS_ENDPOINT_URL"]) as endpoint:
         monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-        with pytest.raises(OptionError, match=r"executors must be able to write .*/q/seen, .*ACCESS_DENIED"):
+        with pytest.raises(OptionError, match=r"executors must write .*/q/seen: .*ACCESS_DENIED"):
             reports.stop_record(PART.split)
 
     # With the right it reads on, and nothing is left of the check

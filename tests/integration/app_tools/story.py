@@ -56,9 +56,9 @@ class Story:
 
     def reads(self, topic: str, **clusters: KafkaCluster) -> str:
         """Make the topic on each cluster, and name them in metadata. Returns the topic."""
-        for each in clusters.values():
-            each.create_topic(topic)
-        self.names(*(cluster(name, each, [topic]) for name, each in clusters.items()))
+        for kafka_cluster in clusters.values():
+            kafka_cluster.create_topic(topic)
+        self.names(*(cluster(name, kafka_cluster, [topic]) for name, kafka_cluster in clusters.items()))
         return topic
 
     def names(self, *clusters: Mapping[str, Any]) -> None:

@@ -237,4 +237,4 @@ def test_a_bare_checkpoint_needs_to_know_where_its_query_looks(tmp_path: Path, t
     [accepted] = contents(state / "q" / "accepted")
     assert accepted == {**written, "id": accepted["id"]}
     assert tools("accept", tmp_path, "--identity", "a=newer", "--yes", "--state-location", state) == 0
-    assert [each["kafkaId"] for each in contents(state / "q" / "accepted")] == ["new", "newer"]
+    assert [content["kafkaId"] for content in contents(state / "q" / "accepted")] == ["new", "newer"]

@@ -93,7 +93,7 @@ def test_named_sources_are_read_too(tmp_path: Path, tools: Tools) -> None:
 @pytest.mark.parametrize(
     ("text", "committed", "code", "expected"),
     [
-        ('v1\n{}\n{"orders":{"0":4}}', False, 2, "none is committed"),
+        ('v1\n{}\n{"orders":{"0":4}}', False, 2, "no batch is committed yet"),
         ('v1\n{}\n{"version":2}', True, 4, "already a checkpoint of dynamic-kafka"),
         ('v1\n{}\n{"logOffset":4}', True, 2, "no source of the query is Spark's"),
         ('v9\n{}\n{"orders":{"0":4}}', True, 4, "v9"),

@@ -65,7 +65,7 @@ def test_each_obstacle_of_a_cluster_is_named(
     for unseen in ("missing", "hidden"):
         line = validate(["orders", unseen], 5)
         assert f"could not describe topic '{unseen}': Broker: Topic authorization failed" in line
-        assert "give the user READ on the topic" in line
+        assert "give the user READ on it" in line
     allow(secured, "alice", "missing", AclOperation.DESCRIBE)
     assert "has no topic 'missing': create it, or remove it from the stream" in validate(["orders", "missing"], 10)
     assert "the cluster refuses the login" in validate(["orders"], 4, password="another-secret")

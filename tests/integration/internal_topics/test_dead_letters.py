@@ -58,7 +58,7 @@ def test_refused_records_are_kept_over_the_loss_of_their_topic(shop: Shop, tools
     with run_app(app) as run:
         run.wait_rows(wanted)
         letters = dead_letters(shop.east, dead)
-        assert {(each.offset, each.value) for each in letters} == {(26, "bad-2")}
+        assert {(letter.offset, letter.value) for letter in letters} == {(26, "bad-2")}
         run.terminate()
         assert run.wait_exit() == 0, run.last_lines()
         assert_rows(run.rows(), wanted)

@@ -24,7 +24,7 @@ def test_all_missing_topics_are_made_as_declared(shop: Shop) -> None:
     assert shop.there() == ALL
     assert {topic.name for topic in result.plan.create} == set(shop.names.values())
     topics = {kind: result.found[name] for kind, name in shop.names.items()}
-    assert {kind: each.partitions for kind, each in topics.items()} == {CHANGELOG: 1, REPARTITION: 3, DEAD: 2}
+    assert {kind: new_topic.partitions for kind, new_topic in topics.items()} == {CHANGELOG: 1, REPARTITION: 3, DEAD: 2}
     assert topics[CHANGELOG].config["cleanup.policy"] == "compact"
     assert topics[REPARTITION].config["cleanup.policy"] == "delete"
     assert topics[REPARTITION].config["retention.ms"] == "-1"
@@ -82,7 +82,7 @@ def test_only_the_enabled_kind_is_completed(shop: Shop, parameters: InitParamete
         CHANGELOG: (REPARTITION, CHANGELOG),
         "all": (CHANGELOG, DEAD),
     }["all" if len(completed) == 3 else next(iter(completed))]
-    declared = {each["kind"]: each for each in shop.declared}
+    declared = {declared_topic["kind"]: declared_topic for declared_topic in shop.declared}
     shop.write([declared[there]])
     init(shop.app)
     shop.write([declared[there], declared[missing]])

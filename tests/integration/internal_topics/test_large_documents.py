@@ -62,7 +62,7 @@ def test_init_makes_a_changelog_that_takes_a_large_document(shop: Shop, home: Ho
     assert len(str(encode(large))) > 4 * LIMIT
     writer.put("lake", large)
     wait_until(lambda: records(shop, home), "the record", timeout_s=60)
-    assert [each.document for each in records(shop, home)] == [large]
+    assert [record.document for record in records(shop, home)] == [large]
 
 
 def test_compression_fits_a_document_into_an_older_changelog(shop: Shop, home: Home, writer: ChangelogWriter) -> None:
@@ -71,7 +71,7 @@ def test_compression_fits_a_document_into_an_older_changelog(shop: Shop, home: H
     assert len(str(encode(large))) > 1.5 * LIMIT
     writer.put("lake", large)
     wait_until(lambda: records(shop, home), "the record", timeout_s=60)
-    assert [each.document for each in records(shop, home)] == [large]
+    assert [record.document for record in records(shop, home)] == [large]
 
 
 def test_a_document_that_is_too_large_holds_up_no_other(
@@ -81,6 +81,6 @@ def test_a_document_that_is_too_large_holds_up_no_other(
     small, large = document("q1", 10), document("q2", 1000)
     writer.put("lake", large, small)
     wait_until(lambda: records(shop, home), "the record", timeout_s=60)
-    assert [each.document for each in records(shop, home)] == [small]
+    assert [record.document for record in records(shop, home)] == [small]
     assert "the offsets of sink lake are not in the changelog; reading goes on" in caplog.text
-    assert "raise the topic's configuration `max.message.bytes`" in caplog.text
+    assert "raise the topic's `max.message.bytes`" in caplog.text

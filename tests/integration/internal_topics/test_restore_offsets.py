@@ -146,7 +146,7 @@ def test_expired_records_and_another_topic_are_noticed(shop: Shop, tools: Tools,
     del content["internalTopics"]
     path.write_text(yaml.safe_dump(content))
     assert tools("restore-offsets", path) == 2
-    assert "take the commits of the consumer group with --from group" in tools.errors
+    assert "take the group's commits, --from group" in tools.errors
 
 
 @DEEP
@@ -276,11 +276,11 @@ def test_the_new_query_may_keep_the_group_a_minute_later(shop: Shop, tools: Tool
     last_commit(-50)
     path = app.write(checkpoint="checkpoints-2")
     assert tools("restore-offsets", path) == 0
-    assert f"With the same consumer group, a start is refused now: query {mark.query} commits to" in tools.output
-    assert "If that query has ended, start again in 1" in tools.output
+    assert f"With the same consumer group, a start is refused now: query {mark.query} used group" in tools.output
+    assert "or end it and wait 1" in tools.output
     with run_app(path) as run:
         assert run.wait_exit() == 7
-        assert "If that query has ended, start again in" in run.text()
+        assert "or end it and wait" in run.text()
 
     # And a minute after it the new query reads on, with no other option
     last_commit(61)

@@ -205,4 +205,4 @@ def test_a_pod_that_is_killed_loses_all_its_processes_at_once(kube: KubeCluster,
         ended = kube.api.wait(PODS, "driver", namespace, until=phase("Failed"))
         assert ended is not None
         assert ended["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137
-        assert [each["metadata"]["uid"] for each in node.started] == [ended["metadata"]["uid"]]
+        assert [started_pod["metadata"]["uid"] for started_pod in node.started] == [ended["metadata"]["uid"]]

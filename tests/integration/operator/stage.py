@@ -63,7 +63,7 @@ class Stage:
         # Kubeflow's operator submits once, and fails while the old pod is there. The garbage collector would delete it
         # too, but it looks for new kinds, such as the application's, only every 30 s.
         self.api.delete(PODS, "app-driver", self.namespace)
-        self.api.wait(PODS, "app-driver", self.namespace, until=lambda each: each is None)
+        self.api.wait(PODS, "app-driver", self.namespace, until=lambda pod: pod is None)
 
     def _apply(self, resource: str, kind: str, metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
         """Apply an object as a GitOps tool does."""
@@ -83,7 +83,7 @@ class Stage:
             PODS,
             "app-driver",
             self.namespace,
-            until=lambda each: _is_another(each, after),
+            until=lambda driver: _is_another(driver, after),
             timeout=60,
         )
         assert pod is not None
@@ -129,7 +129,7 @@ class Stage:
     def wait_document(self, wanted: Mapping[str, str], name: str = DOCUMENT, timeout: float = 60) -> Document:
         """Wait until the document has exactly these states: {`cluster/topic`: `Active` or `Draining`}."""
         configmap = self.api.wait(
-            CONFIG_MAPS, name, self.namespace, until=lambda each: states(_document(each)) == wanted, timeout=timeout
+            CONFIG_MAPS, name, self.namespace, until=lambda config: states(_document(config)) == wanted, timeout=timeout
         )
         document = _document(configmap)
         assert document is not None
@@ -141,7 +141,7 @@ class Stage:
             SUBSCRIPTIONS,
             name,
             self.namespace,
-            until=lambda each: condition(each, kind).get("reason") == reason,
+            until=lambda candidate: condition(candidate, kind).get("reason") == reason,
             timeout=timeout,
         )
         return condition(subscription, kind)
@@ -149,12 +149,12 @@ class Stage:
     def events(self) -> set[tuple[str, str]]:
         """Return type and reason of the namespace's Events."""
         listed = self.api.list("events.k8s.io/v1/events", self.namespace)
-        return {(str(each["type"]), str(each["reason"])) for each in listed}
+        return {(str(event["type"]), str(event["reason"])) for event in listed}
 
     def notes(self, reason: str) -> list[str]:
         """Return the notes of the Events with this reason."""
         events = self.api.list("events.k8s.io/v1/events", self.namespace)
-        return [str(each.get("note", "")) for each in events if each["reason"] == reason]
+        return [str(event.get("note", "")) for event in events if event["reason"] == reason]
 
     def subscription_now(self, name: str = "app") -> dict[str, Any]:
         """Return the present subscription."""

@@ -259,7 +259,7 @@ CASES |= {
 def expected(case: Case) -> dict[str, Any]:
     """Return the alert as promtool compares it, with the texts of the rule."""
     (group,) = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
-    (rule,) = [each for each in group["rules"] if each["alert"] == case.alert]
+    (rule,) = [alert_rule for alert_rule in group["rules"] if alert_rule["alert"] == case.alert]
 
     def filled(text: str) -> str:
         return re.sub(r"{{ \$labels\.(\w+) }}", lambda found: case.labels[found[1]], text)
@@ -294,7 +294,7 @@ def test_an_alert_fires_for(what: str, promtool: Callable[..., None], tmp_path: 
 def test_no_other_release_hides_that_one_is_gone(promtool: Callable[..., None], tmp_path: Path) -> None:
     settings = ("metrics.rules.create=true", "metrics.podMonitor.create=true")
     objects = rendered("kafkastream-operator", "system", *settings)
-    (rule,) = [each["spec"] for each in objects if each["kind"] == "PrometheusRule"]
+    (rule,) = [manifest["spec"] for manifest in objects if manifest["kind"] == "PrometheusRule"]
     rules, file = tmp_path / "rules.yaml", tmp_path / "story.yaml"
     rules.write_text(yaml.safe_dump(rule))
     case = Case("KafkaStreamOperatorStale", {"serving": "1x20"}, 0, 6, {"namespace": "other", "job": "other/operator"})
@@ -311,10 +311,10 @@ def test_prometheus_accepts_the_rules(promtool: Callable[..., None]) -> None:
 
 
 def test_prometheus_accepts_the_queries_of_the_dashboard(promtool: Callable[..., None], tmp_path: Path) -> None:
-    queries = [each["expr"] for panel in dashboard()["panels"] for each in panel.get("targets", ())]
+    queries = [target["expr"] for panel in dashboard()["panels"] for target in panel.get("targets", ())]
     assert len(queries) > 20
-    filled = [each.replace("$__rate_interval", "2m") for each in queries]
-    rules = [{"record": f"query:{number}", "expr": each} for number, each in enumerate(filled)]
+    filled = [query.replace("$__rate_interval", "2m") for query in queries]
+    rules = [{"record": f"query:{number}", "expr": expression} for number, expression in enumerate(filled)]
     file = tmp_path / "queries.yaml"
     file.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
     promtool("check", "rules", file)

@@ -75,7 +75,7 @@ class Apache(Stage):
         prefix = "spark.kubernetes.driver.secrets."
         secrets = [key.removeprefix(prefix) for key in conf if key.startswith(prefix)]
         mounts = [{"name": "kafkastreams", "mountPath": "/etc/kafkastreams"}]
-        mounts += [{"name": each, "mountPath": f"/etc/kafkastreams-secrets/{each}"} for each in secrets]
+        mounts += [{"name": secret, "mountPath": f"/etc/kafkastreams-secrets/{secret}"} for secret in secrets]
         pod = {
             "metadata": {
                 "name": name,
@@ -88,7 +88,7 @@ class Apache(Stage):
                 "containers": [{"name": "spark-kubernetes-driver", "image": "none", "volumeMounts": mounts}],
                 "volumes": [
                     *application["spec"]["driverSpec"]["podTemplateSpec"]["spec"]["volumes"],
-                    *({"name": each, "secret": {"secretName": each}} for each in secrets),
+                    *({"name": secret, "secret": {"secretName": secret}} for secret in secrets),
                 ],
             },
         }
@@ -100,7 +100,7 @@ class Apache(Stage):
     def notices_that_the_driver_went(self) -> None:
         """Wait until the pod is gone, and schedule the next attempt, as Apache's operator does."""
         name = f"app-{self.attempt}-driver"
-        self.api.wait(PODS, name, self.namespace, until=lambda each: each is None or _ends(each), timeout=30)
+        self.api.wait(PODS, name, self.namespace, until=lambda pod: pod is None or _ends(pod), timeout=30)
         self.api.delete(PODS, name, self.namespace, gracePeriodSeconds=0)  # no kubelet would end it
         self.state("Failed")
         self.attempt += 1
@@ -154,7 +154,7 @@ def test_a_change_is_live_and_confirmed(apache: Apache, operator: OperatorProces
         PODS,
         pod["metadata"]["name"],
         apache.namespace,
-        until=lambda each: REFRESH_ANNOTATION in each["metadata"]["annotations"],
+        until=lambda driver: REFRESH_ANNOTATION in driver["metadata"]["annotations"],
     )
     apache.report(pod)
     apache.wait_condition("RolledOut", "Confirmed")
@@ -218,8 +218,8 @@ def test_the_runbooks_commands_find_application_and_driver(apache: Apache, opera
     # Without those that go on until Ctrl-C or show a driver's report, and without comments behind the others.
     once = r"^kubectl (-n NS (?:get|describe) (?!.*--watch|.*annotations).*?\b(?:KIND|DRIVER)\b.*?)(?: +#.*)?$"
     lines = re.findall(once, RUNBOOKS, re.MULTILINE)
-    commands = {re.sub(r"\b(NS|APP|KIND|DRIVER)\b", lambda each: names[each[1]], each) for each in lines}
-    shown = {each: apache.kube.kubectl(*shlex.split(each)) for each in commands}
+    commands = {re.sub(r"\b(NS|APP|KIND|DRIVER)\b", lambda placeholder: names[placeholder[1]], line) for line in lines}
+    shown = {call: apache.kube.kubectl(*shlex.split(call)) for call in commands}
     assert len(shown) > 4
     for command, text in shown.items():
         expected = pod["metadata"]["name"] if "-l" in command else "RunningHealthy" if " app" in command else "app"
@@ -240,7 +240,7 @@ def test_a_kind_installed_later_is_served(
     request: pytest.FixtureRequest, kube: KubeCluster, apache: Apache, namespace: str
 ) -> None:
     kube.api.delete(CRDS, "sparkapplications.spark.apache.org")
-    kube.api.wait(CRDS, "sparkapplications.spark.apache.org", until=lambda each: each is None, timeout=60)
+    kube.api.wait(CRDS, "sparkapplications.spark.apache.org", until=lambda definition: definition is None, timeout=60)
     operator = OperatorProcess(kube, namespace, QUICK)
     with kept_open(request.config, request.node.stash, [operator]):
         operator.start()

@@ -56,12 +56,12 @@ def test_kubectl_shows_every_cluster_and_its_state(stage: Stage, operator: Opera
     stage.stream("orders", cluster("east"), cluster("west"), cluster("north"))
     stage.subscription()
     stage.wait_condition("RolledOut", "Adopted")
-    stage.api.wait(STREAMS, "orders", stage.namespace, until=lambda each: condition(each, "Ready"))
+    stage.api.wait(STREAMS, "orders", stage.namespace, until=lambda stream: condition(stream, "Ready"))
     for asked in ("kst", "kss", "kst,kss", "dynamic-kafka"):
         lines = get(stage, tmp_path, asked)
-        assert any("east, west, north" in each for each in lines) == (asked != "kss"), lines
-        assert any("SAFE TO DECOMMISSION" in each for each in lines) == (asked != "kss"), lines
-        assert any("Adopted" in each for each in lines) == (asked != "kst"), lines
+        assert any("east, west, north" in line for line in lines) == (asked != "kss"), lines
+        assert any("SAFE TO DECOMMISSION" in line for line in lines) == (asked != "kss"), lines
+        assert any("Adopted" in line for line in lines) == (asked != "kst"), lines
 
 
 BY_HAND: dict[str, dict[str, Any]] = {
@@ -88,10 +88,10 @@ def test_a_subscription_by_annotations_is_restored_after_edits(
         SUBSCRIPTIONS,
         "app",
         stage.namespace,
-        until=lambda each: (
-            each is not None
-            and each["spec"] == before["spec"]
-            and (what != "deleted" or each["metadata"]["uid"] != before["metadata"]["uid"])
+        until=lambda subscription: (
+            subscription is not None
+            and subscription["spec"] == before["spec"]
+            and (what != "deleted" or subscription["metadata"]["uid"] != before["metadata"]["uid"])
         ),
         timeout=30,
     )
@@ -113,7 +113,7 @@ def test_an_applied_subscription_outlives_its_annotations(side: str, stage: Stag
     }
     stage.kube.kubectl("apply", side, "-f", "-", stdin=json.dumps(manifest))
     stage.application()
-    kept = stage.api.wait(SUBSCRIPTIONS, "app", stage.namespace, until=lambda each: not labels_of(each), timeout=30)
+    kept = stage.api.wait(SUBSCRIPTIONS, "app", stage.namespace, until=lambda reply: not labels_of(reply), timeout=30)
     assert kept is not None
     assert kept["metadata"]["uid"] == made["metadata"]["uid"]
     assert kept["spec"]["secrets"] == manifest["spec"]["secrets"]
@@ -146,7 +146,7 @@ def test_labels_of_a_document_that_somebody_edits_are_put_right(
         CONFIG_MAPS,
         DOCUMENT,
         stage.namespace,
-        until=lambda each: (each or {})["metadata"].get("labels") == before["metadata"]["labels"],
+        until=lambda config_map: (config_map or {})["metadata"].get("labels") == before["metadata"]["labels"],
         timeout=30,
     )
     assert after is not None

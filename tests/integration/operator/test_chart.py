@@ -63,16 +63,16 @@ MATRIX = {
 
 def of_kind(objects: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     """Return the objects of one kind."""
-    return [each for each in objects if each["kind"] == kind]
+    return [manifest for manifest in objects if manifest["kind"] == kind]
 
 
 def rules_of(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rules of all Roles and ClusterRoles that are bound to the operator."""
-    bound = {each["roleRef"]["name"] for each in objects if each["kind"] in ("RoleBinding", "ClusterRoleBinding")}
+    bound = {grant["roleRef"]["name"] for grant in objects if grant["kind"] in ("RoleBinding", "ClusterRoleBinding")}
     roles = [
-        each
-        for each in objects
-        if each["kind"] in ("Role", "ClusterRole") and each["metadata"]["name"] in bound - {REPORTER_ROLE}
+        manifest
+        for manifest in objects
+        if manifest["kind"] in ("Role", "ClusterRole") and manifest["metadata"]["name"] in bound - {REPORTER_ROLE}
     ]
     return [rule for role in roles for rule in role["rules"]]
 
@@ -99,9 +99,9 @@ def jobs(kube: KubeCluster) -> Iterator[str]:
 
 @pytest.mark.parametrize("what", MATRIX)
 def test_a_real_api_server_takes_every_object(what: str, kube: KubeCluster, jobs: str) -> None:
-    objects = rendered("kafkastream-operator", jobs, *(each.replace("jobs", jobs) for each in MATRIX[what]))
-    for each in objects:
-        each["metadata"]["namespace"] = jobs  # those for a namespace `more`, which is not there
+    objects = rendered("kafkastream-operator", jobs, *(setting.replace("jobs", jobs) for setting in MATRIX[what]))
+    for manifest in objects:
+        manifest["metadata"]["namespace"] = jobs  # those for a namespace `more`, which is not there
     kube.kubectl(
         *("apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict", "-f", "-"),
         stdin=yaml.safe_dump_all(objects),
@@ -167,8 +167,8 @@ def test_apaches_restarts_are_a_right_of_their_own() -> None:
 
 def test_the_chart_has_the_role_of_drivers() -> None:
     objects = rendered("kafkastream-operator", "jobs", DRIVER)
-    (role,) = [each for each in of_kind(objects, "Role") if each["metadata"]["name"] == REPORTER_ROLE]
-    (binding,) = [each for each in of_kind(objects, "RoleBinding") if each["roleRef"]["name"] == REPORTER_ROLE]
+    (role,) = [manifest for manifest in of_kind(objects, "Role") if manifest["metadata"]["name"] == REPORTER_ROLE]
+    (binding,) = [grant for grant in of_kind(objects, "RoleBinding") if grant["roleRef"]["name"] == REPORTER_ROLE]
     assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": list(REPORTER_VERBS)}]
     assert binding["metadata"]["name"] == f"{REPORTER_ROLE}-spark"
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "spark", "namespace": "jobs"}]
@@ -192,7 +192,7 @@ class Installed:
 
     def install(self, *settings: str) -> str:
         """Install the chart, or upgrade it."""
-        given = [f"--set={each}" for each in [*self.values, *settings]]
+        given = [f"--set={setting}" for setting in [*self.values, *settings]]
         return self.helm("upgrade", "--install", self.name, str(CHART), *given)
 
     def deployment(self) -> dict[str, Any]:
@@ -239,10 +239,10 @@ def test_the_installed_command_serves_with_its_rights(installed: Installed, tmp_
     (content,) = installed.deployment()["spec"]["template"]["spec"]["containers"]
     assert content["command"][:2] == ["python", "-m"]
     assert f"--namespace={installed.jobs}" in content["args"]
-    arguments = [each.replace(":8080", f":{port}").replace(":8081", f":{metrics}") for each in content["args"]]
+    arguments = [argument.replace(":8080", f":{port}").replace(":8081", f":{metrics}") for argument in content["args"]]
     kubeconfig = kube.kubeconfig_of(installed.namespace, installed.name)
     command = [sys.executable, *content["command"][1:], *arguments, "--kubeconfig", str(kubeconfig)]
-    environment = kube.environment(kubeconfig) | {each["name"]: each["value"] for each in content["env"]}
+    environment = kube.environment(kubeconfig) | {variable["name"]: variable["value"] for variable in content["env"]}
     environment["PYTHONPATH"] = f"{ROOT / 'operator'}:{ROOT / 'spark_app'}"
     process = Process("The operator", tmp_path / "operator.log")
     process.launch(command, environment)
@@ -389,8 +389,8 @@ def test_viewers_and_editors_get_the_rights_of_their_roles(installed: Installed,
 
 def test_the_roles_of_people_can_be_left_out() -> None:
     with_them, without = rendered("op", "jobs"), rendered("op", "jobs", "aggregateRoles.create=false")
-    people = [each for each in with_them if each not in without]
-    assert [each["metadata"]["name"].rpartition(".")[2] for each in people] == ["view", "edit"]
+    people = [role for role in with_them if role not in without]
+    assert [role["metadata"]["name"].rpartition(".")[2] for role in people] == ["view", "edit"]
     assert "aggregate-to" not in str(without)
 
 
@@ -468,7 +468,7 @@ def test_of_pods_the_operator_may_delete_apaches_drivers(restarting: Installed) 
     shop = restarting.kube.api.get(APPLICATIONS, "shop", restarting.jobs)["metadata"]["uid"]
     owner = {"kind": "SparkApplication", "name": "shop", "uid": shop}
     kubeflow, apache = (
-        {**owner, "apiVersion": each} for each in ("sparkoperator.k8s.io/v1beta2", "spark.apache.org/v1")
+        {**owner, "apiVersion": api_version} for api_version in ("sparkoperator.k8s.io/v1beta2", "spark.apache.org/v1")
     )
     pods: dict[str, dict[str, Any]] = {
         "any-pod": {},
@@ -573,7 +573,7 @@ def test_upgrade_rollback_and_uninstall_keep_what_counts(kube: KubeCluster) -> N
 def test_its_deployment_is_available_and_limited() -> None:
     objects = rendered("kafkastream-operator", "system")
     (deployment,), (budget,), (service,) = (
-        of_kind(objects, each) for each in ("Deployment", "PodDisruptionBudget", "Service")
+        of_kind(objects, kind) for kind in ("Deployment", "PodDisruptionBudget", "Service")
     )
     spec = deployment["spec"]
     selected = spec["selector"]["matchLabels"]
@@ -581,19 +581,19 @@ def test_its_deployment_is_available_and_limited() -> None:
     assert selected.items() <= spec["template"]["metadata"]["labels"].items()
     assert budget["spec"]["selector"]["matchLabels"] == service["spec"]["selector"] == selected
     pod = spec["template"]["spec"]
-    assert [each["metadata"]["name"] for each in of_kind(objects, "ServiceAccount")] == [pod["serviceAccountName"]]
+    assert [entry["metadata"]["name"] for entry in of_kind(objects, "ServiceAccount")] == [pod["serviceAccountName"]]
     assert pod["securityContext"]["runAsNonRoot"]
     (container,) = pod["containers"]
     assert container["securityContext"]["readOnlyRootFilesystem"]
     assert set(container["resources"]["limits"]) == {"cpu", "memory"}
-    assert [each for each in container["args"] if each.startswith("--lease")] == ["--lease=system/kafkastream-operator"]
+    assert [flag for flag in container["args"] if flag.startswith("--lease")] == ["--lease=system/kafkastream-operator"]
     (policy,) = of_kind(objects, "NetworkPolicy")
-    assert {each["port"] for rule in policy["spec"]["egress"] for each in rule["ports"]} == {53, 443, 6443}
+    assert {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]} == {53, 443, 6443}
 
 
 def test_nothing_of_the_prometheus_operator_is_made_unasked() -> None:
     objects = rendered("kafkastream-operator", "system")
-    assert [each["kind"] for each in objects if "monitoring" in each["apiVersion"] or each["kind"] == "ConfigMap"] == []
+    assert [part["kind"] for part in objects if "monitoring" in part["apiVersion"] or part["kind"] == "ConfigMap"] == []
 
 
 def test_the_monitor_scrapes_the_port_that_the_operator_serves() -> None:
@@ -601,19 +601,19 @@ def test_the_monitor_scrapes_the_port_that_the_operator_serves() -> None:
     settings += ["metrics.from[0].namespaceSelector.matchLabels.team=monitoring"]
     objects = rendered("kafkastream-operator", "system", *settings)
     (monitor,), (deployment,), (service,), (policy,) = (
-        of_kind(objects, each) for each in ("PodMonitor", "Deployment", "Service", "NetworkPolicy")
+        of_kind(objects, kind) for kind in ("PodMonitor", "Deployment", "Service", "NetworkPolicy")
     )
     pod = deployment["spec"]["template"]
     (container,) = pod["spec"]["containers"]
-    (port,) = [each for each in container["ports"] if each["name"] == "metrics"]
+    (port,) = [container_port for container_port in container["ports"] if container_port["name"] == "metrics"]
     assert f"--metrics=http://0.0.0.0:{port['containerPort']}/metrics" in container["args"]
     assert monitor["metadata"]["labels"]["release"] == "prometheus"
     assert monitor["spec"]["selector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
     (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
     assert (endpoint["port"], endpoint["path"], endpoint["honorLabels"]) == ("metrics", "/metrics", True)
-    assert "metrics" in [each["targetPort"] for each in service["spec"]["ports"]]
+    assert "metrics" in [service_port["targetPort"] for service_port in service["spec"]["ports"]]
     probes, scrapes = policy["spec"]["ingress"]
-    assert [each["port"] for rule in (probes, scrapes) for each in rule["ports"]] == ["health", "metrics"]
+    assert [policy_port["port"] for rule in (probes, scrapes) for policy_port in rule["ports"]] == ["health", "metrics"]
     assert "from" not in probes
     assert scrapes["from"] == [{"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}]
 
@@ -631,12 +631,12 @@ def test_the_chart_has_the_alerts_and_the_dashboard_unchanged() -> None:
 def test_the_alerts_of_a_release_are_its_own() -> None:
     settings = ["metrics.rules.create=true", "metrics.podMonitor.create=true", "metrics.rules.runbookUrl=https://w/r"]
     (rule,) = of_kind(rendered("kafkastream-operator", "system", *settings), "PrometheusRule")
-    alerts = {each["alert"]: each for each in rule["spec"]["groups"][0]["rules"]}
+    alerts = {alert_rule["alert"]: alert_rule for alert_rule in rule["spec"]["groups"][0]["rules"]}
     own = 'absent(kafkastream_operator_serving{job="system/kafkastream-operator"})'
     assert own in alerts["KafkaStreamOperatorStale"]["expr"]
-    for name, each in alerts.items():
-        assert each["annotations"]["runbook_url"] == f"https://w/r#{name.lower()}"
-        assert "runbook" not in each["annotations"]
+    for name, alert in alerts.items():
+        assert alert["annotations"]["runbook_url"] == f"https://w/r#{name.lower()}"
+        assert "runbook" not in alert["annotations"]
 
 
 def test_the_chart_has_the_version_of_the_package() -> None:

@@ -44,8 +44,8 @@ def test_each_failure_of_a_crash_loop_stays_visible(
             SUBSCRIPTIONS,
             "app",
             stage.namespace,
-            until=lambda each, times=times: (
-                ready(each).get("reason") == "AwaitsReport" and times in ready(each)["message"]
+            until=lambda app_subscription, times=times: (
+                ready(app_subscription).get("reason") == "AwaitsReport" and times in ready(app_subscription)["message"]
             ),
         )
         assert f"{CAUSE}***" in ready(subscription)["message"]
@@ -54,8 +54,8 @@ def test_each_failure_of_a_crash_loop_stays_visible(
     # Then each has an Event, without the secret
     assert eventually(lambda: len(stage.notes("ApplicationFailed")) == 2)
     notes = stage.notes("ApplicationFailed")
-    assert sorted("2 times in a row" in each for each in notes) == [False, True]
-    assert all(f"{CAUSE}***" in each for each in notes)
+    assert sorted("2 times in a row" in note for note in notes) == [False, True]
+    assert all(f"{CAUSE}***" in note for note in notes)
     assert ("Warning", "ApplicationFailed") in stage.events()
     assert "hunter2" not in str(stage.subscription_now()) + str(notes)
 

@@ -138,7 +138,7 @@ def test_a_restart_is_one_patch_after_a_death_at_any_write(prepared: Stage, spar
     pod = stage.driver_runs(after=uid)
     assert pod["metadata"]["annotations"][REVISION_ANNOTATION] == document.revision.token
     assert len(spark_operator.submissions("app")) == 2
-    kinds = [each.split("/")[0] for each in made]
+    kinds = [write.split("/")[0] for write in made]
     assert {"PUT configmaps", "PUT kafkastreamsubscriptions", "PATCH sparkapplications"} <= set(kinds)
     stage.api.wait(APPLICATIONS, "app", stage.namespace, until=_is("RUNNING"))
     look(Api.connect(str(stage.kube.kubeconfig)), stage.namespace)
@@ -150,7 +150,7 @@ def test_a_starting_drain_survives_a_death_after_any_write(prepared: Stage) -> N
     through(stage, lambda: stage.stream("orders", cluster("west")))
     stage.wait_document({"east/orders": "Draining", "west/orders": "Active"})
     draining = stage.subscription_now()["status"]["draining"]
-    assert [(each["cluster"], each["topic"]) for each in draining] == [("east", "orders")]
+    assert [(drain["cluster"], drain["topic"]) for drain in draining] == [("east", "orders")]
 
 
 def test_the_first_document_survives_a_death_after_any_write(
@@ -161,7 +161,7 @@ def test_the_first_document_survives_a_death_after_any_write(
     stage.application()
     made = through(stage, lambda: stage.subscription(updateStrategy="Restart"))
     stage.wait_document({"east/orders": "Active"})
-    assert not [each for each in made if "sparkapplications" in each]
+    assert not [write for write in made if "sparkapplications" in write]
     assert stage.application_now()["metadata"]["generation"] == 1
 
 
@@ -175,7 +175,7 @@ def test_annotated_subscriptions_survive_a_death_after_any_write(
     assert made.count("PATCH kafkastreamsubscriptions/app") == 1
     ended = through(stage, stage.application)
     assert ended.count("DELETE kafkastreamsubscriptions/app") == 1
-    assert not [each for each in ended if "configmaps" in each or "sparkapplications" in each]
+    assert not [write for write in ended if "configmaps" in write or "sparkapplications" in write]
     assert stage.document() == document  # the running driver keeps its document
 
 
@@ -200,7 +200,7 @@ RETENTION = timedelta(days=400)
 def test_an_orphan_is_deleted_whole_after_a_death_at_any_write(orphan: Stage) -> None:
     stage = orphan
     made = through(stage, lambda: None, later=RETENTION)
-    assert [each for each in made if each.startswith("DELETE")] == [
+    assert [write for write in made if write.startswith("DELETE")] == [
         f"DELETE configmaps/{DOCUMENT}",
         "DELETE kafkastreamsubscriptions/app",
     ]
@@ -252,7 +252,7 @@ def is_made_again(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(
-    "happens", [completes, is_suspended, Stage.deleted, is_made_again], ids=lambda each: each.__name__
+    "happens", [completes, is_suspended, Stage.deleted, is_made_again], ids=lambda incident: incident.__name__
 )
 def test_an_application_is_left_alone_that_since_the_look(
     happens: Callable[[Stage], None], prepared: Stage, spark_operator: SparkOperator

@@ -53,7 +53,7 @@ def without(stage: Stage, resource: str, name: str) -> None:
     uid = stage.api.get(resource, name, stage.namespace)["metadata"]["uid"]
     stage.api.delete(resource, name, stage.namespace)
     stage.api.wait(
-        resource, name, stage.namespace, until=lambda each: (each or {}).get("metadata", {}).get("uid") != uid
+        resource, name, stage.namespace, until=lambda instance: (instance or {}).get("metadata", {}).get("uid") != uid
     )
 
 

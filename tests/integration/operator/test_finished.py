@@ -26,7 +26,7 @@ def finishes(stage: Stage, **policy: Any) -> dict[str, Any]:
     assert "west/orders[0]" in stage.wait_condition("Finished", "SplitsOpen")["message"]
     stage.report(pod, finished=True)
     stage.api.wait(
-        SUBSCRIPTIONS, "app", stage.namespace, until=lambda each: condition(each, "Finished").get("status") == "True"
+        SUBSCRIPTIONS, "app", stage.namespace, until=lambda app: condition(app, "Finished").get("status") == "True"
     )
     set_phase(stage.api, pod, "Succeeded")
     return pod
@@ -39,7 +39,7 @@ def test_a_finished_application_blocks_no_decommissioning(stage: Stage, operator
     stage.wait_condition("ApplicationFound", "Completed")
     assert stage.wait_condition("Ready", "Finished")["status"] == "True"
     stage.api.delete(PODS, "app-driver", stage.namespace)
-    stage.api.wait(PODS, "app-driver", stage.namespace, until=lambda each: each is None)
+    stage.api.wait(PODS, "app-driver", stage.namespace, until=lambda pod: pod is None)
 
     # When a cluster is taken out
     stage.stream("orders", cluster("east"))
@@ -50,10 +50,10 @@ def test_a_finished_application_blocks_no_decommissioning(stage: Stage, operator
         STREAMS,
         "orders",
         stage.namespace,
-        until=lambda each: (
-            condition(each, "SafeToDecommission").get("status") == "True"
-            and each is not None
-            and each["status"]["clusterNames"] == "east"
+        until=lambda stream: (
+            condition(stream, "SafeToDecommission").get("status") == "True"
+            and stream is not None
+            and stream["status"]["clusterNames"] == "east"
         ),
     )
     assert stage.wait_condition("Finished", "Finished")["status"] == "True"
@@ -101,7 +101,7 @@ def test_an_end_that_the_operator_missed_is_found_later(stage: Stage, operator: 
         APPLICATIONS,
         "app",
         stage.namespace,
-        until=lambda each: each is not None and each["status"]["applicationState"]["state"] == "COMPLETED",
+        until=lambda app: app is not None and app["status"]["applicationState"]["state"] == "COMPLETED",
     )
 
     # When the operator is back, and a cluster was taken out meanwhile
@@ -115,6 +115,6 @@ def test_an_end_that_the_operator_missed_is_found_later(stage: Stage, operator: 
         STREAMS,
         "orders",
         stage.namespace,
-        until=lambda each: condition(each, "SafeToDecommission").get("status") == "True",
+        until=lambda stream: condition(stream, "SafeToDecommission").get("status") == "True",
     )
     wait_until(lambda: ("Normal", "Finished") in stage.events(), "the event")

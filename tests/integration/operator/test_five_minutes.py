@@ -25,9 +25,9 @@ RESOURCES = {
 def tour_objects(namespace: str) -> dict[str, dict[str, Any]]:
     """Return the objects of the tour by their kinds, in the test's namespace and with its service account."""
     texts = re.findall(r"^```yaml\n(.*?)^```$", TOUR, re.MULTILINE | re.DOTALL)
-    objects = {each["kind"]: each for each in map(yaml.safe_load, texts)}
-    for each in objects.values():
-        each["metadata"]["namespace"] = namespace
+    objects = {manifest["kind"]: manifest for manifest in map(yaml.safe_load, texts)}
+    for manifest in objects.values():
+        manifest["metadata"]["namespace"] = namespace
     objects["SparkApplication"]["spec"]["driver"]["serviceAccount"] = "default"
     return objects
 
@@ -70,6 +70,6 @@ def test_the_five_minutes_of_the_guide_work(
         STREAMS,
         "orders",
         stage.namespace,
-        until=lambda each: condition(each, "SafeToDecommission").get("status") == "True",
+        until=lambda kafka_stream: condition(kafka_stream, "SafeToDecommission").get("status") == "True",
     )
     assert len(spark_operator.submissions("app")) == 1

@@ -52,7 +52,7 @@ def commands(step: int, stage: Stage) -> list[list[str]]:
     text = PAGE.partition(f"\n**{step}. ")[2].partition("\n**")[0].partition("\nTo try it")[0]
     lines = re.findall(r"^kubectl (.+)$", text, re.MULTILINE)
     assert lines
-    return [shlex.split(each.replace("spark-jobs", stage.namespace).replace("orders-app", "app")) for each in lines]
+    return [shlex.split(line.replace("spark-jobs", stage.namespace).replace("orders-app", "app")) for line in lines]
 
 
 def repository(folder: Path, stage: Stage) -> ExampleRepository:
@@ -69,14 +69,14 @@ def tool_of(stage: Stage, folder: Path) -> Tool:
 def healths(stage: Stage) -> set[tuple[str, str]]:
     """Return the judgements of Argo CD and Flux on the stream and the subscription."""
     resources = (stage.api.get(STREAMS, "orders", stage.namespace), stage.subscription_now())
-    return {(health(each).status, kstatus(each)) for each in resources}
+    return {(health(resource).status, kstatus(resource)) for resource in resources}
 
 
 def is_waited_for(step: int, stage: Stage) -> bool:
     """Return whether the page's commands would all return at once."""
     for command in commands(step, stage):
         try:
-            stage.kube.kubectl(*[re.sub("--timeout=.*", "--timeout=0s", each) for each in command])
+            stage.kube.kubectl(*[re.sub("--timeout=.*", "--timeout=0s", argument) for argument in command])
         except KubeError:
             return False
     return True
@@ -131,7 +131,7 @@ def test_each_commit_is_accepted_by_the_api_server(stage: Stage, tmp_path: Path)
 def test_new_objects_are_in_progress_without_an_operator(stage: Stage, tmp_path: Path) -> None:
     tool_of(stage, repository(tmp_path / "orders", stage).overlay).sync()
     stream, reader = stage.api.get(STREAMS, "orders", stage.namespace), stage.subscription_now()
-    assert [(health(each).status, kstatus(each)) for each in (stream, reader)] == [("Progressing", "InProgress")] * 2
+    assert [(health(entry).status, kstatus(entry)) for entry in (stream, reader)] == [("Progressing", "InProgress")] * 2
 
 
 @pytest.mark.parametrize("strategy", ["Auto", pytest.param("Restart", marks=pytest.mark.deep("the second strategy"))])
@@ -183,7 +183,7 @@ def test_a_migration_is_three_commits_and_a_revert(
     producers_run(stage)
     wait_for(2, stage)
     servers = stage.api.list(CONFIG_MAPS, stage.namespace)
-    assert {"w1:9092,w2:9092"} <= {each.get("data", {}).get("KAFKA_BOOTSTRAP_SERVERS") for each in servers}
+    assert {"w1:9092,w2:9092"} <= {server.get("data", {}).get("KAFKA_BOOTSTRAP_SERVERS") for server in servers}
     assert len(spark_operator.submissions("app")) == submissions
 
     # When east is removed, it is read on, and a revert makes it active again

@@ -102,7 +102,7 @@ def test_a_migration_is_planned_watched_and_released(stage: Apache, plugin: Plug
         STREAMS,
         "orders",
         stage.namespace,
-        until=lambda each: ((each or {}).get("status") or {}).get("clusterNames") == "west, east (draining)",
+        until=lambda stream: ((stream or {}).get("status") or {}).get("clusterNames") == "west, east (draining)",
     )
     code, shown = plugin("status", "orders")
     assert code == 0 and "└─ app  orders  █████░░░░░  lag 0, quiet for 150 s of 5m" in shown
@@ -114,11 +114,11 @@ def test_a_migration_is_planned_watched_and_released(stage: Apache, plugin: Plug
     assert code == 0, shown
     stage.wait_document({"west/orders": "Active"})
     subscription = stage.api.wait(
-        SUBSCRIPTIONS, "app", stage.namespace, until=lambda each: ((each or {}).get("status") or {}).get("released")
+        SUBSCRIPTIONS, "app", stage.namespace, until=lambda reader: ((reader or {}).get("status") or {}).get("released")
     )
     assert subscription is not None
     (noted,) = subscription["status"]["released"]
     topic, _, note = noted.partition("@")
     assert topic == "east/orders" and note.endswith(": the data is elsewhere; see #7")
     assert stage.wait_condition("Drained", "NothingDrains")
-    wait_until(lambda: any(note in each for each in stage.notes("Released")), "the Event of the release")
+    wait_until(lambda: any(note in event_note for event_note in stage.notes("Released")), "the Event of the release")

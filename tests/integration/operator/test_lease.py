@@ -53,7 +53,7 @@ def test_waiting_for_and_holding_the_lease_are_live_and_ready(stage: Stage, two:
     wait_until(lambda: "waiting for the lease" in second.log(), "the second to wait")
     assert [probed(1), probed(1, "/readyz")] == [(200, "standby"), (200, "standby")]
     wait_until(lambda: probed(0, "/readyz") == (200, "serving"), "the first to serve")
-    scrapes = [urllib3.request("GET", each).data.decode() for each in METRICS]
+    scrapes = [urllib3.request("GET", metric).data.decode() for metric in METRICS]
     assert [f"{PREFIX}serving {value}\n" in scrape for value, scrape in zip((1.0, 0.0), scrapes, strict=True)] == [
         True
     ] * 2
@@ -99,8 +99,8 @@ def test_a_lease_that_somebody_took_is_lost(stage: Stage, two: list[OperatorProc
 
 
 def test_a_killed_holder_is_replaced_when_its_lease_is_over(stage: Stage, two: list[OperatorProcess]) -> None:
-    for each in two:
-        each.arguments = ["--lease", two[0].lease]  # as the chart starts it
+    for replica in two:
+        replica.arguments = ["--lease", two[0].lease]  # as the chart starts it
     first, second = two
     first.stop()
     first.start()
@@ -132,7 +132,7 @@ def test_a_suspended_holder_writes_nothing_when_it_goes_on(
             second.start()
             wait_until(lambda: "waiting for the lease" in second.log(), "the second to wait")
             first.pause()
-            count = len([each for each in door.settled() if each.method != "GET"])
+            count = len([call for call in door.settled() if call.method != "GET"])
             # Its watches bring these changes when it goes on: without a check, it would write at once.
             for number in range(20):
                 stage.stream(f"s{number}", cluster(f"c{number}"))
@@ -140,7 +140,7 @@ def test_a_suspended_holder_writes_nothing_when_it_goes_on(
             stage.wait_document({"east/orders": "Active", "west/orders": "Active"})
             first.resume()
             wait_until(lambda: not first.running, "the first to end")
-            assert [each for each in door.settled() if each.method != "GET"][count:] == []
+            assert [call for call in door.settled() if call.method != "GET"][count:] == []
             assert "is lost: this operator ends" in first.log()
         finally:
             first.kill()

@@ -63,7 +63,7 @@ def test_a_live_change_is_confirmed_without_a_restart(stage: Stage, driver: Json
         PODS,
         "app-driver",
         stage.namespace,
-        until=lambda each: (each or {})["metadata"]["annotations"].get(REFRESH_ANNOTATION) == document.revision.token,
+        until=lambda pod: (pod or {})["metadata"]["annotations"].get(REFRESH_ANNOTATION) == document.revision.token,
     )
     stage.report(driver)
     stage.wait_condition("RolledOut", "Confirmed")
@@ -136,7 +136,7 @@ def test_a_removed_cluster_stays_until_its_drain_is_shown(stage: Stage, driver: 
         STREAMS,
         "orders",
         stage.namespace,
-        until=lambda each: condition(each, "SafeToDecommission").get("status") == "False",
+        until=lambda kafka_stream: condition(kafka_stream, "SafeToDecommission").get("status") == "False",
     )
     assert "0 of 1 drained; waiting for app (Running" in condition(stream, "SafeToDecommission")["message"]
     stage.report(driver, draining=[{**DRAINED, "lag": 5}])
@@ -149,7 +149,7 @@ def test_a_removed_cluster_stays_until_its_drain_is_shown(stage: Stage, driver: 
         STREAMS,
         "orders",
         stage.namespace,
-        until=lambda each: condition(each, "SafeToDecommission").get("status") == "True",
+        until=lambda kafka_stream: condition(kafka_stream, "SafeToDecommission").get("status") == "True",
     )
 
 
@@ -198,7 +198,7 @@ def test_an_edit_by_hand_is_put_right_without_a_new_revision(stage: Stage, drive
     stage.api.patch(CONFIG_MAPS, DOCUMENT, stage.namespace, {"data": {"streams.json": "{}", "more": "x"}})
     after = stage.wait_document({"east/orders": "Active", "west/orders": "Active"})
     assert after == before
-    stage.api.wait(CONFIG_MAPS, DOCUMENT, stage.namespace, until=lambda each: "more" not in (each or {})["data"])
+    stage.api.wait(CONFIG_MAPS, DOCUMENT, stage.namespace, until=lambda config: "more" not in (config or {})["data"])
 
 
 @DEEP
@@ -206,7 +206,7 @@ def test_deleting_the_subscription_harms_no_running_job(stage: Stage, driver: Js
     before = stage.document()
     stage.api.delete(SUBSCRIPTIONS, "app", stage.namespace)
     # The stream's change and the deletion come by two watches: the operator has to see the deletion first.
-    stage.api.wait(STREAMS, "orders", stage.namespace, until=lambda each: not (each or {})["status"]["subscribers"])
+    stage.api.wait(STREAMS, "orders", stage.namespace, until=lambda stream: not (stream or {})["status"]["subscribers"])
     stage.stream("orders", cluster("north"))
     stage.api.wait(STREAMS, "orders", stage.namespace, until=_is_observed)
     assert stage.document() == before

@@ -44,8 +44,8 @@ def test_many_objects_settle_and_a_new_operator_writes_nothing(
             ids = [f"s{n}", f"s{n + RESOURCES // 2}", f"t{n}"]
             content = {"applicationRef": {"name": f"app{n}"}, "streams": {"ids": ids}}
             made.append(pool.submit(stage.subscription, f"app{n}", **content))
-        for each in made:
-            each.result()
+        for future in made:
+            future.result()
     operator = OperatorProcess(kube, stage.namespace, through=door.kubeconfig)
     with kept_open(request.config, request.node.stash, [operator]):
         began = time.monotonic()
@@ -74,33 +74,33 @@ def test_many_objects_settle_and_a_new_operator_writes_nothing(
 
 def writes(calls: list[Call]) -> list[Call]:
     """Return the operator's writes."""
-    return [each for each in calls if each.method != "GET"]
+    return [call for call in calls if call.method != "GET"]
 
 
 def named(calls: list[Call]) -> list[str]:
     """Return calls in a readable form."""
-    return [f"{each.method} {each.path.rpartition('/namespaces/')[2]}" for each in calls]
+    return [f"{call.method} {call.path.rpartition('/namespaces/')[2]}" for call in calls]
 
 
 def served(calls: list[Call]) -> set[str]:
     """Return the subscriptions that have a status."""
-    return {each.path for each in calls if each.method == "PUT" and "/kafkastreamsubscriptions/" in each.path}
+    return {call.path for call in calls if call.method == "PUT" and "/kafkastreamsubscriptions/" in call.path}
 
 
 def at_rest(stage: Stage) -> bool:
     """Return whether every subscription has its document, and every stream lists its subscriber as up to date."""
-    ready = [condition(each, "RolledOut").get("reason") for each in stage.api.list(SUBSCRIPTIONS, stage.namespace)]
+    ready = [condition(reader, "RolledOut").get("reason") for reader in stage.api.list(SUBSCRIPTIONS, stage.namespace)]
     streams = stage.api.list(STREAMS, stage.namespace)
-    known = [(each.get("status") or {}).get("subscribers") for each in streams]
+    known = [(stream.get("status") or {}).get("subscribers") for stream in streams]
     # A stream's status is often written before the document of its subscriber, and then a second time.
-    reached = [condition(each, "Reconciling").get("reason") for each in streams]
+    reached = [condition(stream, "Reconciling").get("reason") for stream in streams]
     return ready == ["Adopted"] * SUBSCRIBERS and all(known) and reached == ["Settled"] * RESOURCES
 
 
 def versions(stage: Stage) -> dict[str, str]:
     """Return the resourceVersion of each object that the operator writes."""
     return {
-        f"{resource} {each['metadata']['name']}": each["metadata"]["resourceVersion"]
+        f"{resource} {kube_object['metadata']['name']}": kube_object["metadata"]["resourceVersion"]
         for resource in (STREAMS, SUBSCRIPTIONS, CONFIG_MAPS)
-        for each in stage.api.list(resource, stage.namespace)
+        for kube_object in stage.api.list(resource, stage.namespace)
     }

@@ -22,12 +22,12 @@ def test_a_deleted_namespace_stops_no_other_and_may_return(
     missing = f"namespace {other.namespace} is not served"
     with kept_open(request.config, request.node.stash, [operator]):
         operator.start()
-        for each in (stage, other):
-            each.stream("orders", cluster("east"))
-            each.subscription()
-            each.wait_document({"east/orders": "Active"})
+        for tenant in (stage, other):
+            tenant.stream("orders", cluster("east"))
+            tenant.subscription()
+            tenant.wait_document({"east/orders": "Active"})
         kube.delete_namespace(other.namespace)
-        kube.api.wait(NAMESPACES, other.namespace, until=lambda each: each is None)
+        kube.api.wait(NAMESPACES, other.namespace, until=lambda old_namespace: old_namespace is None)
         stage.stream("orders", cluster("east"), cluster("west"))
         stage.wait_document({"east/orders": "Active", "west/orders": "Active"})
 

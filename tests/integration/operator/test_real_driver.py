@@ -83,8 +83,8 @@ def job(
     operator = OperatorProcess(kube, namespace, ["--between-restarts", "2s"])
     submitted = SparkOperator(kube, namespace)
     node = LocalNode(kube, namespace, command)
-    for each in (brokers.a, brokers.b):
-        each.create_topic(TOPIC)
+    for broker in (brokers.a, brokers.b):
+        broker.create_topic(TOPIC)
     with kept_open(request.config, request.config.stash, [node, submitted, operator]):
         operator.start()
         submitted.start()
@@ -175,7 +175,7 @@ def test_a_cluster_removed_too_early_is_read_until_drained(job: Job) -> None:
         STREAMS,
         "orders",
         stage.namespace,
-        until=lambda each: condition(each, "SafeToDecommission").get("status") == "True",
+        until=lambda kafka_stream: condition(kafka_stream, "SafeToDecommission").get("status") == "True",
         timeout=PATIENCE_S,
     )
     assert f"a/{TOPIC}" not in json.dumps(stage.subscription_now()["status"].get("draining", []))
@@ -191,7 +191,7 @@ def test_a_cluster_removed_too_early_is_read_until_drained(job: Job) -> None:
         SUBSCRIPTIONS,
         "app",
         stage.namespace,
-        until=lambda each: condition(each, "RolledOut").get("reason") == "Confirmed",
+        until=lambda app_subscription: condition(app_subscription, "RolledOut").get("reason") == "Confirmed",
         timeout=60,
     )
 
@@ -215,8 +215,8 @@ def test_a_mistyped_cluster_is_a_condition_and_drains_at_once(job: Job) -> None:
         SUBSCRIPTIONS,
         "app",
         stage.namespace,
-        until=lambda each: (
-            each["status"]["rendered"]["counter"] > before and condition(each, "RolledOut")["reason"] == "Confirmed"
+        until=lambda reader: (
+            reader["status"]["rendered"]["counter"] > before and condition(reader, "RolledOut")["reason"] == "Confirmed"
         ),
         timeout=PATIENCE_S,
     )

@@ -65,8 +65,8 @@ def test_the_api_server_takes_every_form_of_offsets(stage: Stage, operator: Oper
     at, by_topic = {"timestamp": "2026-11-01T00:00:00Z"}, {"orders": {"0": 5}}
     starts = ["earliest", "latest", "committed", at, by_topic]
     stops = ["latest", "committed", at, by_topic]
-    clusters = [cluster(f"a{n}", startingOffsets=each) for n, each in enumerate(starts)]
-    clusters += [cluster(f"o{n}", stoppingOffsets=each) for n, each in enumerate(stops)]
+    clusters = [cluster(f"a{n}", startingOffsets=start) for n, start in enumerate(starts)]
+    clusters += [cluster(f"o{n}", stoppingOffsets=stop) for n, stop in enumerate(stops)]
     stage.stream("orders", *clusters, {"id": "ports", "bootstrapServers": "e:1,f:65535,[::1]:9092", "topics": ["t"]})
     stage.subscription()
     resolved = stage.wait_condition("StreamsResolved", "Resolved")
@@ -148,8 +148,8 @@ def test_an_orphan_goes_after_its_retention(
     change = {"spec": {"orphanRetention": "1s"}}
     stage.api.patch(SUBSCRIPTIONS, "app", stage.namespace, change)
     stage.api.delete(APPLICATIONS, "app", stage.namespace)
-    stage.api.wait(SUBSCRIPTIONS, "app", stage.namespace, until=lambda each: each is None)
-    stage.api.wait(CONFIG_MAPS, "app-kafkastreams", stage.namespace, until=lambda each: each is None)
+    stage.api.wait(SUBSCRIPTIONS, "app", stage.namespace, until=lambda subscription: subscription is None)
+    stage.api.wait(CONFIG_MAPS, "app-kafkastreams", stage.namespace, until=lambda document: document is None)
 
 
 LIST_FORM = """
@@ -211,7 +211,7 @@ def test_a_kafkastream_wins_over_a_configmap_and_both_say_so(stage: Stage, opera
     config_map(stage, "flink", streams_yaml=LIST_FORM.format(stream="orders", cluster="west"))
     stage.stream("orders", cluster("east"))
     stream = stage.api.wait(
-        STREAMS, "orders", stage.namespace, until=lambda each: condition(each, "Ready").get("reason") == "Shadows"
+        STREAMS, "orders", stage.namespace, until=lambda winner: condition(winner, "Ready").get("reason") == "Shadows"
     )
     assert "ConfigMap flink" in condition(stream, "Ready")["message"]
     stage.subscription()  # not before the operator has seen both: a document of `west` alone would drain it
@@ -230,7 +230,7 @@ def test_two_streams_that_disagree_about_a_cluster_are_both_held(stage: Stage, o
     assert "two commits" in resolved["message"]
     for name in ("orders", "other"):
         stage.api.wait(
-            STREAMS, name, stage.namespace, until=lambda each: condition(each, "Ready").get("reason") == "Conflict"
+            STREAMS, name, stage.namespace, until=lambda stream: condition(stream, "Ready").get("reason") == "Conflict"
         )
     stage.wait_document({"east/orders": "Active", "east/other": "Active"})
 

@@ -97,7 +97,7 @@ def test_an_application_deleted_during_its_restart_stays_deleted(
         PODS,
         "app-driver",
         stage.namespace,
-        until=lambda each: (each or {}).get("metadata", {}).get("annotations", {}).get(REVISION_ANNOTATION),
+        until=lambda driver: (driver or {}).get("metadata", {}).get("annotations", {}).get(REVISION_ANNOTATION),
         timeout=60,
     )
     assert pod is not None
@@ -195,7 +195,7 @@ def test_an_operator_that_starts_without_a_change_writes_nothing(
     stage.driver_runs(after=str(stage.api.get(PODS, "app-driver", stage.namespace)["metadata"]["uid"]))
     stage.wait_condition("RolledOut", "Confirmed")
     stage.wait_condition("ApplicationFound", "Running")
-    stage.api.wait(STREAMS, "orders", stage.namespace, until=lambda each: '"state": "Running"' in json.dumps(each))
+    stage.api.wait(STREAMS, "orders", stage.namespace, until=lambda stream: '"state": "Running"' in json.dumps(stream))
 
     def versions() -> list[str]:
         objects = [
@@ -203,12 +203,12 @@ def test_an_operator_that_starts_without_a_change_writes_nothing(
             stage.api.get(SUBSCRIPTIONS, "app", stage.namespace),
             stage.api.get(CONFIG_MAPS, "app-kafkastreams", stage.namespace),
         ]
-        return [each["metadata"]["resourceVersion"] for each in objects]
+        return [kube_object["metadata"]["resourceVersion"] for kube_object in objects]
 
     operator.stop()
     before = versions()
     operator.start()
     # A change of another object shows that the operator works.
     stage.stream("other", cluster("north"))
-    stage.api.wait(STREAMS, "other", stage.namespace, until=lambda each: condition(each, "Ready"))
+    stage.api.wait(STREAMS, "other", stage.namespace, until=lambda stream: condition(stream, "Ready"))
     assert versions() == before

@@ -55,7 +55,7 @@ def runbook_commands(namespace: str) -> list[list[str]]:
     """Return the commands of the runbooks that read a subscription, without the filter that the next line may be."""
     names = {"NS": namespace, "SUB": "app"}
     commands = re.findall(r"^kubectl (-n NS get kss .*?)(?: \\)?$", RUNBOOKS, re.MULTILINE)
-    return [[names.get(word, word) for word in shlex.split(each)] for each in commands]
+    return [[names.get(word, word) for word in shlex.split(command)] for command in commands]
 
 
 @pytest.mark.parametrize("operator", [["--metrics", URL]], indirect=True)

@@ -38,7 +38,7 @@ def behind_door(request: pytest.FixtureRequest, kube: KubeCluster, namespace: st
 
 def written(calls: list[Call], plural: str, *statuses: int) -> list[Call]:
     """Return the writes to a kind that had this answer."""
-    return [each for each in calls if each.method in WRITES and f"/{plural}" in each.path and each.status in statuses]
+    return [call for call in calls if call.method in WRITES and f"/{plural}" in call.path and call.status in statuses]
 
 
 @pytest.mark.parametrize("plural", ["configmaps", "kafkastreamsubscriptions"])
@@ -55,7 +55,7 @@ def test_an_overloaded_api_server_gets_the_pause_it_asks_for(
     stage.wait_condition("RolledOut", "Adopted")
     stage.wait_document({"east/orders": "Active"})
     calls = written(door.settled(), plural, 200, 201, 429)
-    assert [each.status for each in calls[:2]] == [429, 429]
+    assert [call.status for call in calls[:2]] == [429, 429]
     # A changed object is reconciled at once; only a retry waits.
     assert calls[2].at_s - calls[1].at_s >= 1.9
 

@@ -42,7 +42,7 @@ class Waits:
             self._run(kind, "1s")
 
     def _run(self, kind: str, limit: str) -> None:
-        command = [re.sub(r"--timeout=\w+", f"--timeout={limit}", each) for each in COMMANDS[kind]]
+        command = [re.sub(r"--timeout=\w+", f"--timeout={limit}", argument) for argument in COMMANDS[kind]]
         self._stage.kube.kubectl(*command, "-n", self._stage.namespace, "--cache-dir", str(self._folder))
 
 

@@ -71,22 +71,22 @@ class Fleet:
 
     def patched(self) -> list[str]:
         """Return the applications whose spec names a revision that their drivers do not show."""
-        shown = {each["metadata"]["name"]: token_of(each) for each in self.api.list(PODS, self.stage.namespace)}
+        shown = {pod["metadata"]["name"]: token_of(pod) for pod in self.api.list(PODS, self.stage.namespace)}
         applications = self.api.list(APPLICATIONS, self.stage.namespace)
-        by_name = {each["metadata"]["name"]: token_of(each) for each in applications}
+        by_name = {application["metadata"]["name"]: token_of(application) for application in applications}
         return [name for name in NAMES if by_name[name] != shown.get(f"{name}-driver")]
 
     def reasons(self) -> Counter[str]:
         """Return how many subscriptions have each reason of `RolledOut`."""
         subscriptions = self.api.list(SUBSCRIPTIONS, self.stage.namespace)
-        return Counter(condition(each, "RolledOut").get("reason", "") for each in subscriptions)
+        return Counter(condition(subscription, "RolledOut").get("reason", "") for subscription in subscriptions)
 
     def in_flight(self, version: str) -> Iterator[int]:
         """Yield how many restarts were in flight after each change since a version, by a watch of all objects."""
         resources = (APPLICATIONS, PODS)
-        events = [each for kind in resources for each in self.api.changes_since(kind, self.stage.namespace, version)]
+        events = [delta for kind in resources for delta in self.api.changes_since(kind, self.stage.namespace, version)]
         flying, ended = set[str](), set[str]()
-        for event in sorted(events, key=lambda each: int(each["object"]["metadata"]["resourceVersion"])):
+        for event in sorted(events, key=lambda delta: int(delta["object"]["metadata"]["resourceVersion"])):
             changed, name = event["object"], event["object"]["metadata"]["name"].removesuffix("-driver")
             status = changed.get("status", {})
             if token_of(changed) and changed["kind"] == "SparkApplication":
@@ -114,8 +114,8 @@ def test_a_change_restarts_five_at_a_time_and_stops_at_a_failure(
     first, *_ = fleet.patched()
 
     def has_message(text: str) -> bool:
-        conditions = [condition(each, "RolledOut") for each in stage.api.list(SUBSCRIPTIONS, stage.namespace)]
-        return any(text in each["message"] for each in conditions)
+        conditions = [condition(reader, "RolledOut") for reader in stage.api.list(SUBSCRIPTIONS, stage.namespace)]
+        return any(text in rollout["message"] for rollout in conditions)
 
     # The first in the order may have been reconciled before all others waited; it is again after five seconds
     wait_until(lambda: has_message("number 1 of 15 that wait"), "the place of the first one")

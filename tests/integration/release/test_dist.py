@@ -46,9 +46,9 @@ def needed(name: str) -> Iterator[importlib.metadata.Distribution]:
     """Yield a distribution of this environment with all that it requires without any extra."""
     distribution = importlib.metadata.distribution(name)
     yield distribution
-    for each in distribution.requires or []:
-        if "extra ==" not in each and "python_version <" not in each:
-            yield from needed(re.split(r"[^A-Za-z0-9._-]", each)[0])
+    for requirement in distribution.requires or []:
+        if "extra ==" not in requirement and "python_version <" not in requirement:
+            yield from needed(re.split(r"[^A-Za-z0-9._-]", requirement)[0])
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def run(environment: Path, *command: str, python_path: str = "") -> subprocess.C
 
 def test_the_same_sources_give_the_same_bytes(made: Path, tmp_path: Path) -> None:
     again = dist(tmp_path)
-    names = sorted(each.name for each in made.iterdir())
+    names = sorted(artifact.name for artifact in made.iterdir())
     assert names == [
         f"dynamic_kafka-{version()}-cp311-abi3-manylinux_2_34_{platform.machine()}.whl",
         f"dynamic_kafka-{version()}-py3-none-any.whl",

@@ -80,8 +80,8 @@ def test_it_holds_exactly_the_packages_of_its_lock(image: Image) -> None:
     """So it has no dependency of the tests; and the versions are those of the lock, by their hashes."""
     code = (
         "import importlib.metadata as m\n"
-        "for each in m.distributions(path=[p for p in __import__('sys').path if p.startswith('/opt/venv')]):\n"
-        "    print(each.name.lower().replace('_', '-').replace('.', '-') + '==' + each.version)"
+        "for package in m.distributions(path=[p for p in __import__('sys').path if p.startswith('/opt/venv')]):\n"
+        "    print(package.name.lower().replace('_', '-').replace('.', '-') + '==' + package.version)"
     )
     lock = (ROOT / "requirements" / LOCKS[image.target]).read_text()
     pinned = set(re.findall(r"^[a-z0-9-]+==[^ ]+(?= \\$)", lock, re.MULTILINE))
@@ -103,7 +103,7 @@ def test_nothing_of_the_building_machine_is_left(image: Image) -> None:
 
 
 def test_the_operator_starts_as_the_chart_says(operator: Image) -> None:
-    deployment = next(each for each in rendered("release", "system") if each["kind"] == "Deployment")
+    deployment = next(manifest for manifest in rendered("release", "system") if manifest["kind"] == "Deployment")
     pod = deployment["spec"]["template"]["spec"]
     [container] = pod["containers"]
     writable = [mount["mountPath"] for mount in container["volumeMounts"]]

@@ -28,8 +28,8 @@ def test_the_packed_chart_names_the_image_by_digest(tmp_path: Path) -> None:
     chart = tmp_path / f"kafkastream-operator-{version()}.tgz"
     command = [executable(HELM), "template", "release", "--kube-version=1.37.1", chart]
     objects = yaml.safe_load_all(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    [deployment] = [each for each in objects if each and each["kind"] == "Deployment"]
-    images = {each["image"] for each in deployment["spec"]["template"]["spec"]["containers"]}
+    [deployment] = [manifest for manifest in objects if manifest and manifest["kind"] == "Deployment"]
+    images = {container["image"] for container in deployment["spec"]["template"]["spec"]["containers"]}
     assert images == {f"{IMAGE}@{DIGEST}"}
 
 

@@ -71,8 +71,8 @@ class KilledStory:
 
     def name(self, *clusters: str, pins: Mapping[str, str] = MappingProxyType({})) -> None:
         """Let metadata name these clusters. `pins` has the id of the topic on some of them."""
-        more = {each: {"topicIds": {self.topic: topic_id}} for each, topic_id in pins.items()}
-        named = (cluster(each, getattr(self.brokers, each), [self.topic], **more.get(each, {})) for each in clusters)
+        more = {site: {"topicIds": {self.topic: topic_id}} for site, topic_id in pins.items()}
+        named = (cluster(site, getattr(self.brokers, site), [self.topic], **more.get(site, {})) for site in clusters)
         write_metadata(self.folder / "streams.json", stream("orders", *named))
 
     def keep_state_in(self, store: Mapping[str, str]) -> None:

@@ -12,8 +12,8 @@ import yaml
 from confluent_kafka import Consumer
 
 from dynamic_kafka.app.cli import main
-from dynamic_kafka.app.telemetry.lag import LagProber
 from dynamic_kafka.driver.metadata_services import make_discovery
+from dynamic_kafka.driver.report.lag_prober import LagProber
 from dynamic_kafka.errors import ClusterError, OptionError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.config import admin_config

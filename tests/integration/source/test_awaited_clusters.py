@@ -271,7 +271,7 @@ def test_available_now_does_not_end_before_a_topic_is_described(
 
     def describe_topics(self: ClusterAdmin, topics: Iterable[str]) -> Any:
         described, missing = describe(self, topics)
-        return {name: each for name, each in described.items() if name not in hidden}, missing
+        return {name: description for name, description in described.items() if name not in hidden}, missing
 
     monkeypatch.setattr(ClusterAdmin, "describe_topics", describe_topics)
     run.configure(maxOffsetsPerTrigger=6, **{"kafka.socket.timeout.ms": 20_000})
@@ -285,7 +285,7 @@ def test_available_now_does_not_end_before_a_topic_is_described(
         while run.batch():
             pass
     assert f"lists {orders}, but does not describe all of it" in str(ended.value)
-    assert "The run of Trigger.AvailableNow has read the other clusters, but is not complete" in str(ended.value)
+    assert "Trigger.AvailableNow has read the other clusters, but is not complete" in str(ended.value)
     assert run.rows().total() < 12
 
     # And the next one reads the rest

@@ -129,7 +129,9 @@ def test_a_slow_sink_bounds_what_is_fetched(brokers: Brokers, topic: Topic, monk
     query.stop()
 
     # Then the client holds its queue and one fetch at most, not the log
-    partitions = [each["topics"][name]["partitions"] for each in emitted if name in each["topics"]]
-    held = [each["0"]["fetchq_size"] for each in partitions if "0" in each]  # none before the topic is known
+    partitions = [report["topics"][name]["partitions"] for report in emitted if name in report["topics"]]
+    held = [
+        partition["0"]["fetchq_size"] for partition in partitions if "0" in partition
+    ]  # none before the topic is known
     assert (rows, others) == (6_000, 12_000)
     assert 0 < max(held) <= (16 << 20) + (2 << 20), max(held)

@@ -112,7 +112,7 @@ def test_a_stream_of_typed_values_reads_them_alike(
     assert read == streamed(whole, tmp_path / "whole")
     assert read.total() == 4 * (5 if mode == "permissive" else 3)
     assert letters == set(dead_letters(brokers.b, dead))
-    assert {each.value for each in letters} == (set(BAD) if mode == "deadletter" else set())
+    assert {letter.value for letter in letters} == (set(BAD) if mode == "deadletter" else set())
     assert len(letters) == (8 if mode == "deadletter" else 0)
 
 

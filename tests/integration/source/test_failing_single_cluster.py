@@ -22,7 +22,7 @@ pytestmark = pytest.mark.deep("each failure of a single cluster")
 def test_a_topic_deleted_with_unread_records_is_data_loss(brokers: Brokers, topic: Topic, way: str) -> None:
     # Given a query that has read some records of two topics
     prefix = topic("gone")
-    names = [brokers.a.create_topic(f"{prefix}-{each}") for each in ("one", "two")]
+    names = [brokers.a.create_topic(f"{prefix}-{suffix}") for suffix in ("one", "two")]
     for name in names:
         brokers.a.produce(name, numbered(10))
     options = {

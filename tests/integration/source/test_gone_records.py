@@ -46,7 +46,7 @@ def test_expired_offsets_fail_a_restart(brokers: Brokers, orders: str, path: Pat
         with pytest.raises(DataLossError) as lost:
             run.batch()
         assert f"data loss: a/{orders}[0]: offsets 5..9 have expired" in str(lost.value)
-        assert "failOnDataLoss=false" in str(lost.value)
+        assert "accept app.yaml --data-loss" in str(lost.value)
         assert run.next == {("a", orders): {0: 5}}
         run.restart(failOnDataLoss="false")
         run.until_rows(wanted)
@@ -91,7 +91,7 @@ def test_offsets_that_expired_while_parked_fail_the_return(
         wanted += produce_and_expire(brokers, orders)
         write_metadata(path, stream("orders", a, s))
         message = run.until_fails(DataLossError)
-        assert f"a/{orders}[0]" in message and "failOnDataLoss=false" in message
+        assert f"a/{orders}[0]" in message and "accept app.yaml --data-loss" in message
         assert run.rows().total() == 5
         run.restart(failOnDataLoss="false")
         run.until_rows(wanted)

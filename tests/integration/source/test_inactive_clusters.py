@@ -39,7 +39,7 @@ class LateService(KafkaMetadataService):
         return [KafkaStream("orders", clusters)]
 
     def describe_streams(self, stream_ids: Collection[str]) -> dict[str, KafkaStream]:
-        return {each.stream_id: each for each in self.get_all_streams() if each.stream_id in stream_ids}
+        return {stream.stream_id: stream for stream in self.get_all_streams() if stream.stream_id in stream_ids}
 
     def is_cluster_active(self, cluster_id: str) -> bool:
         return cluster_id not in json.loads(self._file.read_text())["denied"]

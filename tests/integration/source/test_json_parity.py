@@ -61,7 +61,7 @@ def plain(column: pa.Array) -> list[Any]:
     if pa.types.is_list(column.type) and pa.types.is_timestamp(column.type.value_type):
         return column.cast(pa.list_(pa.int64())).to_pylist()  # type: ignore[no-any-return]
     if column.type in (pa.float32(), pa.float64(), pa.list_(pa.float64())):
-        return [None if each is None else repr(each) for each in column.to_pylist()]
+        return [None if value is None else repr(value) for value in column.to_pylist()]
     return column.to_pylist()  # type: ignore[no-any-return]
 
 
@@ -78,7 +78,7 @@ def sparks(spark: SparkSession, records: list[bytes], zone: str) -> Answers:
     columns = [parsed.column(name).combine_chunks() for name in schema.names]
     missing = parsed.column("null").combine_chunks()
     values = pa.StructArray.from_arrays(columns, names=schema.names, mask=missing)
-    return Answers(values, [bool(each) for each in parsed.column("malformed").to_pylist()])
+    return Answers(values, [bool(flag) for flag in parsed.column("malformed").to_pylist()])
 
 
 def ours(records: list[bytes], zone: str) -> Answers:
@@ -96,7 +96,7 @@ def known(record: bytes, field: str, theirs: Any, mine: Any, *, both_malformed: 
     if field in MAPS and theirs is not None and mine is not None:
         return dict(theirs) == dict(mine)
     texts = re.findall(rb'"x"\s*:\s*"([^"]*)"', record)
-    if both_malformed and any(binary_of(Text(each.decode("latin-1"))) is MISFIT for each in texts):
+    if both_malformed and any(binary_of(Text(text.decode("latin-1"))) is MISFIT for text in texts):
         return True  # without an end, Spark loses other fields
     if field == CORRUPT and not mine:
         return any(record.count(name) > 1 for name in READ_LATER)

@@ -100,7 +100,7 @@ def test_a_worker_killed_within_a_shared_task_changes_no_row(story: Story) -> No
     with story.start("local[2,4]") as last:
         last.wait_until((story.folder / "ended").exists, "the end of the query")
     assert_rows(story.rows(), wanted)
-    reads = [each["split"] for each in story.reads()]
+    reads = [read["split"] for read in story.reads()]
     assert [reads.count(f"a/{story.topic}[{partition}]") for partition in range(2)] == [2, 2]
 
 
@@ -128,9 +128,9 @@ def test_two_executors_one_of_them_lost_amid_a_range(
         story.held.unlink()
         driver.wait_until(lambda: story.rows() == wanted, "the added splits")
         added = story.reads()[read:]
-        both = {each["executor"] for each in added}
+        both = {reading["executor"] for reading in added}
         assert len(both) == 2
-        assert len({(each["split"], each["start"]) for each in added}) == len(added)
+        assert len({(reading["split"], reading["start"]) for reading in added}) == len(added)
 
         # When one of them is lost in the middle of a range with a stop record in it
         story.held.touch()
@@ -142,8 +142,8 @@ def test_two_executors_one_of_them_lost_amid_a_range(
 
         # Then another executor reads the whole range, and no row is missing or doubled
         driver.wait_until(lambda: story.rows() == wanted, "the rows of the lost range")
-        first, *again = [each for each in story.reads()[read:] if each["split"] == f"a/{story.topic}[0]"]
-        assert again and all(each["start"] == first["start"] for each in again)
+        first, *again = [reading for reading in story.reads()[read:] if reading["split"] == f"a/{story.topic}[0]"]
+        assert again and all(reading["start"] == first["start"] for reading in again)
         assert again[-1]["executor"] != first["executor"]
         record_property("reopened_s", round(float(str(again[-1]["at"])) - story.killed.stat().st_mtime, 2))
 
@@ -152,7 +152,7 @@ def test_two_executors_one_of_them_lost_amid_a_range(
             nonlocal wanted
             if story.rows() == wanted:
                 wanted += sum((story.produce(name, 1, partition=p) for name, p in splits[1:]), start=Rows())
-            return not {each["executor"] for each in story.reads()} <= both
+            return not {reading["executor"] for reading in story.reads()} <= both
 
         driver.wait_until(newcomer_reads, "work for the new executor")
 

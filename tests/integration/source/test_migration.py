@@ -350,7 +350,7 @@ def test_two_definitions_of_one_cluster_are_refused(brokers: Brokers, orders: st
         with pytest.raises(MetadataInvalidError) as refused:
             run.batch()
 
-        message = "the streams 'orders' and 'payments' disagree about the cluster 'a': bootstrapServers differ"
+        message = "streams 'orders' and 'payments' disagree about cluster 'a': bootstrapServers differ"
         assert message in str(refused.value)
         assert (run.offsets, run.rows()) == ([], Rows())
 

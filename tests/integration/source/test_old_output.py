@@ -58,7 +58,7 @@ def test_a_new_checkpoint_fails_with_an_old_output_folder(
     # and the old checkpoint goes on, as does the new one in a new folder
     start("checkpoint", "output").awaitTermination()
     start("new-checkpoint", "new-output").awaitTermination()
-    assert [spark.read.parquet(str(tmp_path / each)).count() for each in ("output", "new-output")] == [5, 5]
+    assert [spark.read.parquet(str(tmp_path / folder)).count() for folder in ("output", "new-output")] == [5, 5]
 
 
 def test_a_query_on_another_source_is_left_alone(

@@ -313,7 +313,7 @@ def test_a_batch_too_large_unpacked_names_the_limit(brokers: Brokers, topic: Top
     given = static(document(east=at(brokers.a, name)))
     limits = {"kafka.receive.message.max.bytes": "2000000", "kafka.fetch.max.bytes": "1000000"}
 
-    with pytest.raises(ClusterError, match=r"larger unpacked than the client's receive\.message\.max\.bytes"):
+    with pytest.raises(ClusterError, match=r"unpacks to over receive\.message\.max\.bytes"):
         read_batch(given | limits)
     assert [len(row["value"]) for row in read_batch(given)] == [8_000_000]
 
@@ -465,8 +465,8 @@ def test_a_record_of_100_mb_is_read(fresh_cluster: FreshCluster) -> None:
     producer = Producer(
         {**cluster.client_properties(), "message.max.bytes": 110_000_000, "queue.buffering.max.kbytes": 500_000}
     )
-    for each in (b"before", value, b"after"):
-        producer.produce(name, each, partition=0)
+    for payload in (b"before", value, b"after"):
+        producer.produce(name, payload, partition=0)
     assert producer.flush(120) == 0
     del producer
     large = {"kafka.fetch.max.bytes": "150000000", "kafka.receive.message.max.bytes": "200000000"}

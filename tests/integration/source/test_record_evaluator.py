@@ -130,7 +130,7 @@ def test_a_crash_changes_no_row(
         end = run.document
         seen = Path(run.options["stateLocation"], end.query, "seen", fingerprint(end))
         stops = [json.loads(file.read_text()) for file in seen.glob("stop-record-*.json")]
-        reports = {each["split"][0]: each["offset"] for each in stops}
+        reports = {stop["split"][0]: stop["offset"] for stop in stops}
     assert reports == ({"a": 7, "b": 2} if crash in ("read", "sunk", "committed") else {})
 
     # When it is started again, perhaps with another evaluator or without one
@@ -177,7 +177,7 @@ def test_a_split_that_never_sees_its_record_keeps_the_query_open(run: SourceRun,
     produce("a", brokers.a, orders, 4)
     run.until_rows(wanted + more)
     assert not run.document.over and "finished" not in run.report()
-    assert {c: (each["splits"], each["finished"]) for c, each in run.report()["clusters"].items()} == {
+    assert {c: (progress["splits"], progress["finished"]) for c, progress in run.report()["clusters"].items()} == {
         "a": (1, 1),
         "b": (1, 0),
     }
@@ -299,7 +299,7 @@ def test_a_removed_cluster_with_records_keeps_the_query_open(
     brokers.a.produce(orders, [END])
     brokers.b.produce(orders, [END])
     run.until(lambda: "waitsFor" in run.report(), "the reason why the query goes on")
-    assert run.report()["waitsFor"].startswith(f"b/{orders} is parked, since metadata do not name it")
+    assert run.report()["waitsFor"].startswith(f"b/{orders} is parked, not ended")
 
     # Then the query is over once the cluster is back and has ended, or is given up at a start
     if given_up:

@@ -99,7 +99,7 @@ class Story:
     def reports(self) -> list[tuple[str, object]]:
         """Return what executors reported about the last batch, as (kind, topic id)."""
         state, end = StateLocation(self.run.options["stateLocation"]), self.run.document
-        return [(each.kind, each.content["topicId"]) for each in state.seen(end.query, fingerprint(end))]
+        return [(report.kind, report.content["topicId"]) for report in state.seen(end.query, fingerprint(end))]
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_another_topic_before_reading_fails_the_batch(story: Story, monkeypatch:
         story.run.batch()
     old, new = story.ids
     message = str(lost.value)
-    assert f"4..9, but the topic was re-created (id {old}, now {new})" in message
+    assert f"4..9 is pending, but the topic was re-created (id {old}, now {new})" in message
     assert "abandon app.yaml a/orders" in message and "accept app.yaml --data-loss" in message
     assert_rows(story.run.rows(), story.before)
 
@@ -164,7 +164,7 @@ def test_a_change_while_reading_fails_with_both_ids(story: Story, monkeypatch: p
     story.recreate_while_reading(monkeypatch)
     with pytest.raises(DataLossError) as lost:
         list(read(task))
-    assert all(each in str(lost.value) for each in story.ids)
+    assert all(topic_id in str(lost.value) for topic_id in story.ids)
 
 
 def test_a_replay_obeys_a_report_despite_old_metadata(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +258,7 @@ def test_spark_fails_a_batch_whose_topic_is_another_one(
         run.wait_failed()
         lost = cause_of(run.query.exception())
     assert isinstance(lost, DataLossError)
-    assert f"4..9, but the topic was re-created (id {old}, now {brokers.a.topic_id(orders)})" in str(lost)
+    assert f"4..9 is pending, but the topic was re-created (id {old}, now {brokers.a.topic_id(orders)})" in str(lost)
     assert_rows(sink.rows(), before)
 
     # Once the loss is accepted, all records that exist come once

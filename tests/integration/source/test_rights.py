@@ -57,7 +57,7 @@ def test_reading_needs_the_right_to_read_the_topic(
         checked.produce(orders, numbered(3, "new"))
         second = reading.batch()
 
-    assert values(first) + values(second) == Counter(each.encode() for each in [*numbered(5), *numbered(3, "new")])
+    assert values(first) + values(second) == Counter(record.encode() for record in [*numbered(5), *numbered(3, "new")])
 
 
 @DEEP
@@ -73,7 +73,7 @@ def test_planning_needs_the_right_to_describe_the_topic(checked: KafkaCluster, o
 
     with query(options(checked, orders, tmp_path)) as reading:
         assert reading.plan()
-        with pytest.raises(ClusterError, match=f"read east/{orders}.*: give the user READ on the topic"):
+        with pytest.raises(ClusterError, match=f"read east/{orders}.*: give the user READ on it"):
             reading.read()
 
 
@@ -87,14 +87,14 @@ def test_a_timeout_names_the_missing_right(
 
     with query(options(checked, orders, tmp_path)) as reading:
         assert reading.plan()
-        with pytest.raises(ClusterError, match=f"read east/{orders}.*: give the user READ on the topic"):
+        with pytest.raises(ClusterError, match=f"read east/{orders}.*: give the user READ on it"):
             reading.read()
 
 
 def test_without_a_right_the_error_names_it(checked: KafkaCluster, orders: str, tmp_path: Path) -> None:
     with (
         query(options(checked, orders, tmp_path)) as reading,
-        pytest.raises(ClusterError, match=f"describe topic '{orders}': .*: give the user READ on the topic"),
+        pytest.raises(ClusterError, match=f"describe topic '{orders}': .*: give the user READ on it"),
     ):
         reading.plan()
 
@@ -157,5 +157,5 @@ def test_commits_need_the_right_to_read_the_group(
         else:
             texts = ["offsets of cluster east are not committed", "give the user READ on the group"]
             texts += ["cannot read the commits of group"] if right is None else []
-            wait_until(lambda: all(each in caplog.text for each in texts), "the warnings")
+            wait_until(lambda: all(text in caplog.text for text in texts), "the warnings")
             assert checked.committed_offsets(group) == {}

@@ -20,7 +20,7 @@ class Suffixed(KafkaStreamSubscriber):
         self._suffix = options["streamSubscriber.suffix"]
 
     def get_subscribed_streams(self, service: KafkaMetadataService) -> list[KafkaStream]:
-        return [each for each in service.get_all_streams() if each.stream_id.endswith(self._suffix)]
+        return [stream for stream in service.get_all_streams() if stream.stream_id.endswith(self._suffix)]
 
 
 def chosen_by(way: str, prefix: str) -> dict[str, str]:

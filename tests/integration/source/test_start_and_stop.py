@@ -454,7 +454,7 @@ class TakesWestOut(KafkaMetadataService):
         return [KafkaStream("orders", named)]
 
     def describe_streams(self, stream_ids: Collection[str]) -> dict[str, KafkaStream]:
-        return {each.stream_id: each for each in self.get_all_streams()}
+        return {stream.stream_id: stream for stream in self.get_all_streams()}
 
 
 def bounded(servers: str, name: str) -> ClusterMetadata:

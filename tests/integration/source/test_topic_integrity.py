@@ -328,7 +328,7 @@ def test_only_rows_before_the_last_batch_may_reach_another_sink(world: World, mo
 
 @DEEP
 @pytest.mark.parametrize(
-    ("crash", "pending"), [*((each, True) for each in CRASH_POINTS), ("logged", False), ("sunk", False)]
+    ("crash", "pending"), [*((point, True) for point in CRASH_POINTS), ("logged", False), ("sunk", False)]
 )
 def test_a_crash_at_any_step_after_an_acceptance_is_harmless(
     world: World, crash: CrashPoint, pending: bool, monkeypatch: pytest.MonkeyPatch

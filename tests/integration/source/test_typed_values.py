@@ -153,7 +153,7 @@ def test_an_evaluator_sees_decoded_values(
     run.until_rows(good + bad if mode == "permissive" else good)
     # Then the splits have ended there, and no record behind counts
     assert run.document.over
-    letters = {each.value for each in dead_letters(brokers.b, dead)}
+    letters = {letter.value for letter in dead_letters(brokers.b, dead)}
     assert letters == (set(BAD) if mode == "deadletter" else set())
 
 

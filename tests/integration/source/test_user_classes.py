@@ -39,7 +39,7 @@ class RegistryService(KafkaMetadataService):
         ]
 
     def describe_streams(self, stream_ids: Collection[str]) -> dict[str, KafkaStream]:
-        return {each.stream_id: each for each in self.get_all_streams() if each.stream_id in stream_ids}
+        return {stream.stream_id: stream for stream in self.get_all_streams() if stream.stream_id in stream_ids}
 
 
 class TeamSubscriber(KafkaStreamSubscriber):
@@ -49,7 +49,7 @@ class TeamSubscriber(KafkaStreamSubscriber):
         self._team = options["streamsubscriber.teamname"]
 
     def get_subscribed_streams(self, service: KafkaMetadataService) -> list[KafkaStream]:
-        return [each for each in service.get_all_streams() if each.stream_id.startswith(f"{self._team}.")]
+        return [stream for stream in service.get_all_streams() if stream.stream_id.startswith(f"{self._team}.")]
 
 
 def test_a_users_service_and_subscriber_choose_the_streams(brokers: Brokers, topic: Topic, tmp_path: Path) -> None:

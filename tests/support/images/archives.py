@@ -53,12 +53,12 @@ def _prune(name: str, newest: str) -> None:
     for old in archives[: -_KEPT + 1]:
         shutil.rmtree(old, ignore_errors=True)
     kept = {_key(newest), *(_key(folder.name) for folder in archives[-_KEPT + 1 :])}
-    unused = [each for each in engine.names(newest.rpartition(":")[0]) if _key(each) not in kept]
+    unused = [image for image in engine.names(newest.rpartition(":")[0]) if _key(image) not in kept]
     in_use = {bases.key(with_spark=False), bases.key(with_spark=True)}
     for base in _BASES:
-        unused += [each for each in engine.names(base)[_KEPT:] if _key(each) not in in_use]
-    for each in unused:
-        engine.buildah("rmi", each)
+        unused += [image for image in engine.names(base)[_KEPT:] if _key(image) not in in_use]
+    for image in unused:
+        engine.buildah("rmi", image)
 
 
 def _key(name: str) -> str:

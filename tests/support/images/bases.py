@@ -40,7 +40,7 @@ def python_base() -> str:
             root, archive = folder / "root", folder / "root.tar"
             engine.isolated(["debootstrap", "--variant=minbase", f"--include={','.join(_PACKAGES)}", _SUITE, str(root)])
             unwanted = ["./dev/*", "./var/cache/apt/*", "./var/lib/apt/lists/*"]
-            excluded = [f"--exclude={each}" for each in unwanted]
+            excluded = [f"--exclude={pattern}" for pattern in unwanted]
             engine.isolated(["tar", "--create", f"--file={archive}", f"--directory={root}", *excluded, "."])
             container = engine.buildah("from", "scratch").strip()
             engine.buildah("add", container, archive, "/")

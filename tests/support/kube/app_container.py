@@ -30,13 +30,13 @@ def command(pod: Json) -> Sequence[str]:
     """Return the process for a driver's pod."""
     spec = pod["spec"]
     container = spec["containers"][0]
-    folders = {each["name"]: (each.get("hostPath") or {}).get("path") for each in spec.get("volumes", [])}
+    folders = {volume["name"]: (volume.get("hostPath") or {}).get("path") for volume in spec.get("volumes", [])}
     what = {
         "pod": pod["metadata"]["name"],
         "arguments": container["args"][_OWN_ARGUMENTS:],
-        "variables": [each["name"] for each in container.get("env", [])],
+        "variables": [variable["name"] for variable in container.get("env", [])],
         # {mount path: folder}; None: below the pod's own folder, by the volume's name.
-        "mounts": {each["mountPath"]: [each["name"], folders.get(each["name"])] for each in container["volumeMounts"]},
+        "mounts": {bind["mountPath"]: [bind["name"], folders.get(bind["name"])] for bind in container["volumeMounts"]},
     }
     path = f"PYTHONPATH={ROOT}:{ROOT / 'spark_app'}"
     return ["/usr/bin/env", path, sys.executable, "-m", "tests.support.kube.app_container", json.dumps(what)]
@@ -56,7 +56,7 @@ def main() -> None:
         POD_NAME_ENVIRONMENT: what["pod"],
         SERVICE_ACCOUNT_ENVIRONMENT: str(folder / "serviceaccount"),
     }
-    arguments = [_own_copy(placed(each, mounts), mounts, folder) for each in what["arguments"]]
+    arguments = [_own_copy(placed(argument, mounts), mounts, folder) for argument in what["arguments"]]
     os.chdir(folder)
     os.execve(sys.executable, [sys.executable, "-m", "dynamic_kafka.app", *arguments], environment)
 

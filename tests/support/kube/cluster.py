@@ -125,7 +125,7 @@ class KubeCluster(Server):
             return
         applied = self.kubectl("apply", "--server-side", "--force-conflicts", "-o", "name", "-f", str(folder))
         self.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(folder))
-        self._installed[folder] = content, [each.rpartition("/")[2] for each in applied.split()]
+        self._installed[folder] = content, [definition.rpartition("/")[2] for definition in applied.split()]
 
     # Users
 

@@ -104,7 +104,7 @@ class FrontDoor:
         status = {"kind": "Status", "status": "Failure", "reason": "Expired", "code": 410}
         line = json.dumps({"type": "ERROR", "object": {**status, "message": "too old resource version"}}) + "\n"
         with self._changed:
-            watches = [each for each in self._watches if _is_of(each, plural)]
+            watches = [open_watch for open_watch in self._watches if _is_of(open_watch, plural)]
         for watch in watches:
             with watch.lock:
                 watch.send(line.encode())
@@ -114,13 +114,13 @@ class FrontDoor:
     def wait_watched(self, plural: str, timeout_s: float = 30) -> None:
         """Wait until a watch of this kind is open."""
         with self._changed:
-            watched = self._changed.wait_for(lambda: any(_is_of(each, plural) for each in self._watches), timeout_s)
+            watched = self._changed.wait_for(lambda: any(_is_of(watch, plural) for watch in self._watches), timeout_s)
         assert watched, f"nobody watches {plural} after {timeout_s:g} s"
 
     def selectors(self, plural: str) -> set[str]:
         """By which labels the watches of this kind that are open choose; "": by none."""
         with self._changed:
-            return {each.labels for each in self._watches if _is_of(each, plural)}
+            return {watch.labels for watch in self._watches if _is_of(watch, plural)}
 
     def wait(self, done: Callable[[list[Call]], bool], what: str, timeout_s: float = 30) -> None:
         """Wait until the calls that came are as they should be."""
@@ -201,7 +201,7 @@ class FrontDoor:
             self._changed.notify_all()
         try:
             for line in answer:
-                if not any(_is_of(watch, each) for each in self._muted):
+                if not any(_is_of(watch, plural) for plural in self._muted):
                     with watch.lock:
                         watch.send(line)
         except (OSError, ValueError, AttributeError, urllib3.exceptions.HTTPError):

@@ -84,7 +84,7 @@ def read_own(path: Path, folder: Path) -> Kubeconfig:
 
 
 def _named(content: dict[str, Any], section: str, name: str) -> Any:
-    return next(each for each in content[section] if each["name"] == name)
+    return next(entry for entry in content[section] if entry["name"] == name)
 
 
 def _encode(pem: str) -> str:

@@ -227,7 +227,7 @@ class LocalNode(Server):
         server = urlsplit(self._cluster.api.config.server)
         inherited = {name: os.environ[name] for name in ("PATH", "LANG", "JAVA_HOME") if name in os.environ}
         container = {
-            each["name"]: each["value"] for each in pod["spec"]["containers"][0].get("env", []) if "value" in each
+            entry["name"]: entry["value"] for entry in pod["spec"]["containers"][0].get("env", []) if "value" in entry
         }
         return {
             **inherited,

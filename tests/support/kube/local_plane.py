@@ -97,7 +97,7 @@ class LocalPlane:
 
     def pids(self) -> list[int]:
         """Return the processes that run."""
-        return [each.pid for each in (self._etcd, self._api_server, self._controllers) if each.running]
+        return [process.pid for process in (self._etcd, self._api_server, self._controllers) if process.running]
 
     def close(self) -> None:
         """Kill everything: nobody needs the data any more."""

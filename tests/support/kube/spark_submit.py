@@ -106,7 +106,7 @@ def _container(spec: Json, name: str | None) -> dict[str, Any]:
     containers: list[dict[str, Any]] = spec.setdefault("containers", [])
     if not containers:
         containers.append({})
-    container = next((each for each in containers if each.get("name") == name), containers[0])
+    container = next((candidate for candidate in containers if candidate.get("name") == name), containers[0])
     container["name"] = container.get("name") or CONTAINER
     return container
 

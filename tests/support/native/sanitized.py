@@ -22,7 +22,7 @@ def build() -> dict[str, str]:
 
     Leaks are not looked for: Python's own are too many.
     """
-    parts = [" ".join(COMPILE).encode(), *(each.read_bytes() for each in sorted(SOURCES.glob("*.[ch]")))]
+    parts = [" ".join(COMPILE).encode(), *(source.read_bytes() for source in sorted(SOURCES.glob("*.[ch]")))]
     folder = BUILD / "sanitized" / hashlib.sha256(b"".join(parts)).hexdigest()[:16]
     folder.mkdir(parents=True, exist_ok=True)
     made, draft = folder / "_reader.abi3.so", folder / f"{os.getpid()}.draft"

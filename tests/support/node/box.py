@@ -96,7 +96,7 @@ class Box:
 
     def cgroups(self) -> list[Path]:
         """Return the box's control groups that exist, one in each hierarchy."""
-        return [path for path in (each / self.name for each in hierarchies()) if path.is_dir()]
+        return [path for path in (hierarchy / self.name for hierarchy in hierarchies()) if path.is_dir()]
 
     def record(self, pid: int) -> None:
         """Record the first process of the box, for the next run in case that this one is killed."""
@@ -140,7 +140,7 @@ def hierarchies(root: Path = CGROUPS) -> list[Path]:
     """Return the roots of the control groups: one with version 2, else one for each set of controllers."""
     if (root / "cgroup.controllers").exists():
         return [root]
-    return sorted(each for each in root.iterdir() if each.is_dir() and not each.is_symlink())
+    return sorted(hierarchy for hierarchy in root.iterdir() if hierarchy.is_dir() and not hierarchy.is_symlink())
 
 
 def remove_cgroups(roots: Sequence[Path]) -> list[Path]:

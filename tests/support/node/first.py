@@ -80,10 +80,10 @@ def _make_cgroup(path: Path) -> None:
     for name in ("cpuset.cpus", "cpuset.mems"):
         with suppress(OSError):
             (path / name).write_text((path.parent / name).read_text())
-    for each in (path.parent, path):
+    for group in (path.parent, path):
         with suppress(OSError):
-            controllers = (each / "cgroup.controllers").read_text().split()
-            (each / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in controllers))
+            controllers = (group / "cgroup.controllers").read_text().split()
+            (group / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in controllers))
 
 
 def _mount(*arguments: str | Path) -> None:

@@ -154,5 +154,5 @@ class PodNode(Server):
 def _is_ready(node: Json | None) -> bool:
     if node is None:
         return False
-    ready = {each["type"]: each["status"] for each in node.get("status", {}).get("conditions", [])}.get("Ready")
+    ready = {entry["type"]: entry["status"] for entry in node.get("status", {}).get("conditions", [])}.get("Ready")
     return ready == "True" and not node["spec"].get("taints")

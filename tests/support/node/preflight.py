@@ -87,7 +87,7 @@ def missing_plugins(folders: Iterable[Path]) -> list[Lack]:
 
 def plugin_folder(folders: Iterable[Path] = PLUGIN_FOLDERS) -> Path | None:
     """Return the folder with all network plugins that a node needs, if there is one."""
-    return next((each for each in folders if all((each / plugin).exists() for plugin in PLUGINS)), None)
+    return next((folder for folder in folders if all((folder / plugin).exists() for plugin in PLUGINS)), None)
 
 
 def missing_controllers(root: Path) -> list[Lack]:
@@ -98,7 +98,7 @@ def missing_controllers(root: Path) -> list[Lack]:
     if version_2.exists():
         present = set(version_2.read_text().split())
     else:
-        present = {name for each in hierarchies(root) for name in each.name.split(",")}
+        present = {name for hierarchy in hierarchies(root) for name in hierarchy.name.split(",")}
     absent = [name for name in _CONTROLLERS if name not in present]
     return [Lack(f"controller {name} of control groups", "enable it in the kernel's command line") for name in absent]
 
@@ -157,8 +157,8 @@ def _disk_gib() -> float:
 def main() -> int:
     """Print what is missing; return 1 if anything is."""
     lacks = lacking()
-    for each in lacks:
-        print(f"The machine lacks {each}", file=sys.stderr)
+    for lack in lacks:
+        print(f"The machine lacks {lack}", file=sys.stderr)
     return 1 if lacks else 0
 
 

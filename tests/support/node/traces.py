@@ -31,7 +31,7 @@ def mounts(mountinfo: str, folder: Path) -> Iterator[str]:
     """Yield the mount points in /proc/self/mountinfo that a node makes, or that are below `folder`."""
     for line in mountinfo.splitlines():
         point = line.split()[4]
-        if any(point == each or point.startswith(f"{each}/") for each in (*_MOUNTED, str(folder))):
+        if any(point == mount or point.startswith(f"{mount}/") for mount in (*_MOUNTED, str(folder))):
             yield point
 
 

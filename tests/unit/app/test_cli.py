@@ -51,7 +51,7 @@ def test_without_java_the_application_ends_with_exit_code_6(app: Path) -> None:
     ended = subprocess.run(command, env=without, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 6, ended.stderr
     assert "SparkStartError: Spark could not be started: " in ended.stderr
-    assert "a JDK >= 17 (JAVA_HOME, or" in ended.stderr
+    assert "Check JAVA_HOME (JDK >= 17)" in ended.stderr
     assert "Traceback" not in ended.stderr
     [ended_event] = [line for line in map(json.loads, events_in(ended.stderr)) if line["event"] == "ended"]
     assert ended_event["code"] == 6
@@ -107,7 +107,7 @@ sys.exit(cli.main(["run", "app.yaml", "--log-format", {form!r}]))
     [
         ("RuntimeError('password=hunter2')", 6, "RuntimeError: password=***"),
         ("SystemExit(3)", 6, "SystemExit: 3"),
-        ("ImportError('no', name='rich')", 2, "dynamic_kafka needs the package rich"),
+        ("ImportError('no', name='rich')", 2, "lacks rich: run pip install"),
     ],
 )
 def test_an_unexpected_error_ends_with_the_logged_code(form: str, error: str, code: int, reason: str) -> None:
@@ -192,7 +192,7 @@ def test_a_folder_is_no_app_yaml(command: str, kind: str, tmp_path: Path, capsys
     output = "".join(capsys.readouterr())
     assert str(tmp_path) in output and "app.yaml" in output and "inspect takes a checkpoint" in output
     if command == "plan" and kind == "checkpoint":
-        assert "is a checkpoint; plan needs the app.yaml, since it asks metadata and clusters" in output
+        assert "is a checkpoint; plan needs the app.yaml (inspect" in output
 
 
 def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -166,7 +166,7 @@ def test_all_mistakes_are_reported_at_once() -> None:
 
 def test_two_sinks_need_groups_of_their_own() -> None:
     two = MINIMAL + "- {name: second, type: console}\noptions: {kafka.group.id: g}\n"
-    assert "sinks 'lake' and 'second' would commit to the same consumer group 'g'" in refused(two)
+    assert "sinks 'lake' and 'second' would commit to the same group 'g'" in refused(two)
     config = parsed(two.replace("name: second", "name: second, groupId: other"))
     assert [config.parsed_options(sink).group_id for sink in config.sinks] == ["g", "other"]
 

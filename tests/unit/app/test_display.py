@@ -13,15 +13,15 @@ from collections.abc import Callable
 import pytest
 
 from dynamic_kafka.app.query.session import relayed
-from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.telemetry.live_table import show_progress
 from dynamic_kafka.app.telemetry.logs import set_up_logs
+from dynamic_kafka.driver.report.sink_status import StatusBoard
 from tests.support.waiting import eventually
 
 CHILD = "import sys; print('a row', flush=True); print('a warning', file=sys.stderr)"
 IN_THE_BACKGROUND = """
 import fcntl, os, sys, termios
-from dynamic_kafka.app.query.sink_status import StatusBoard
+from dynamic_kafka.driver.report.sink_status import StatusBoard
 from dynamic_kafka.app.telemetry.live_table import show_progress
 _, terminal = os.openpty()
 fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)

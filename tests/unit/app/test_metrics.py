@@ -10,10 +10,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 from rich.console import Console
 
-from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.telemetry.live_table import progress_table
 from dynamic_kafka.app.telemetry.metrics import METRICS, PREFIX, AppCollector
 from dynamic_kafka.app.telemetry.metrics_receiver import SplitReads
+from dynamic_kafka.driver.report.sink_status import StatusBoard
 from dynamic_kafka.executor.client_statistics import ClientCounts
 from dynamic_kafka.kafka.commits import CommitCounts
 from dynamic_kafka.metadata.discovery_state import DiscoveryStatus
@@ -114,7 +114,7 @@ def test_the_documentation_lists_all_metrics_with_their_labels() -> None:
     text = (ROOT / "docs" / "reference" / "application-metrics.md").read_text()
     rows = re.findall(r"^\| `(dynamic_kafka_\w+)` \| ([^|]*) \|", text, re.MULTILINE)
     documented = {name: tuple(re.findall(r"\w+", labels)) for name, labels in rows}
-    assert documented == {PREFIX + name + "_total" * each.counter: each.labels for name, each in METRICS.items()}
+    assert documented == {PREFIX + name + "_total" * metric.counter: metric.labels for name, metric in METRICS.items()}
 
 
 def test_a_split_tells_offsets_lag_and_idle_time(scrape: Scrape) -> None:

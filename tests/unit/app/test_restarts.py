@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.app.query.sink_query import MAX_IN_VAIN, MAX_PAUSE_S, RestartPolicy
-from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.query.stop_request import StopRequest
 from dynamic_kafka.app.query.supervisor import Supervisor
 from dynamic_kafka.contract.exit_codes import ExitCode
+from dynamic_kafka.driver.report.sink_status import StatusBoard
 from dynamic_kafka.errors import ReadTimeoutError
 from dynamic_kafka.kafka.commits import GroupCommitter
 from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
@@ -63,11 +63,11 @@ def test_a_committed_batch_begins_the_count_anew() -> None:
 def test_the_end_does_not_wait_for_the_cluster_that_caused_it() -> None:
     waited: list[Any] = []
     committer = SimpleNamespace(flush=lambda left, unreachable: waited.append(unreachable) or True, close=lambda: None)
-    each = SimpleNamespace(query=None, finished=True, failure=None, committer=committer, commit_reached=lambda: None)
-    each.sink = SimpleNamespace(name="lake")
+    query = SimpleNamespace(query=None, finished=True, failure=None, committer=committer, commit_reached=lambda: None)
+    query.sink = SimpleNamespace(name="lake")
     supervisor: Any = Supervisor.__new__(Supervisor)
     supervisor._config = SimpleNamespace(file=SimpleNamespace(grace_period=30_000))
-    supervisor._stop, supervisor._queries = StopRequest(), {"lake": each}
+    supervisor._stop, supervisor._queries = StopRequest(), {"lake": query}
     supervisor._board, supervisor._internal = StatusBoard(["lake"]), None
     supervisor.reason = f"ReadTimeoutError: {ReadTimeoutError('east', 'no progress')}"
     assert supervisor._end(ExitCode.CLUSTER) == ExitCode.CLUSTER

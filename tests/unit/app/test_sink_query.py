@@ -11,8 +11,8 @@ import pytest
 
 from dynamic_kafka.app.outcome import Outcome
 from dynamic_kafka.app.query.sink_query import SinkQuery
-from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.contract.exit_codes import ExitCode
+from dynamic_kafka.driver.report.sink_status import StatusBoard
 from dynamic_kafka.planning.document.codec import encode
 from dynamic_kafka.planning.document.progress import OffsetDocument
 

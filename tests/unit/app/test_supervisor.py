@@ -11,10 +11,10 @@ from typing import Any, cast
 import pytest
 
 from dynamic_kafka.app.config.loading import parse_config
-from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.query.stop_request import StopRequest
 from dynamic_kafka.app.query.supervisor import Supervisor
 from dynamic_kafka.contract.exit_codes import ExitCode
+from dynamic_kafka.driver.report.sink_status import StatusBoard
 from dynamic_kafka.planning.document.codec import encode
 from dynamic_kafka.planning.document.progress import OffsetDocument
 

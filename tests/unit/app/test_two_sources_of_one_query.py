@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.app.kubernetes.reporter import CommittedProgress
-from dynamic_kafka.app.query.sink_status import StatusBoard
-from dynamic_kafka.app.telemetry.drain_tracker import ClusterListing, DrainTracker
 from dynamic_kafka.app.telemetry.metrics import PREFIX, AppCollector
+from dynamic_kafka.driver.report.drain_tracker import ClusterListing, DrainTracker
+from dynamic_kafka.driver.report.reporter import CommittedProgress
+from dynamic_kafka.driver.report.sink_status import StatusBoard
 from dynamic_kafka.metadata.discovery_state import DiscoveryStatus
 from dynamic_kafka.planning.document.codec import encode
 from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
@@ -82,7 +82,7 @@ def test_nor_is_it_after_a_restart_before_the_first_batch(tmp_path: Path) -> Non
     # Given Spark's log of such a batch
     for folder in ("offsets", "commits"):
         (tmp_path / folder).mkdir()
-        logged = [json.dumps(encode(each)) for each in (document("first", 5), document("second", 2))]
+        logged = [json.dumps(encode(progress)) for progress in (document("first", 5), document("second", 2))]
         (tmp_path / folder / "0").write_text("\n".join(["v1", "{}", *logged]))
 
     # When the board shows it
@@ -136,7 +136,7 @@ def test_an_event_without_any_report_keeps_the_last_ones() -> None:
 def test_a_start_knows_the_ids_of_all_sources_of_the_query(tmp_path: Path) -> None:
     # Given Spark's log of a batch that is planned and not committed
     (tmp_path / "offsets").mkdir()
-    logged = [json.dumps(encode(each)) for each in (document("first", 5), document("second", 2))]
+    logged = [json.dumps(encode(progress)) for progress in (document("first", 5), document("second", 2))]
     (tmp_path / "offsets" / "0").write_text("\n".join(["v1", "{}", *logged, "-", '{"topic": {"0": 1}}']))
 
     # Then a start has the ids of our sources, and without a batch none

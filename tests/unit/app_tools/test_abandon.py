@@ -23,7 +23,7 @@ def test_a_batch_that_the_file_sink_has_is_not_abandoned(tmp_path: Path, capsys:
 
     # Then nothing is left out of it, and the message says why
     assert main(["abandon", str(app), "east", "--yes", "--stopped"]) == 2
-    assert "its file sink has pending batch 0 already: a start commits" in capsys.readouterr().err
+    assert "its file sink has batch 0: abandoned ranges would come twice" in capsys.readouterr().err
     assert not list(tmp_path.rglob("amendments"))
 
 
@@ -67,7 +67,7 @@ def test_a_driver_that_has_just_started_may_be_running(tmp_path: Path, capsys: p
     # Then abandon refuses, and names its host
     assert main(["abandon", str(app), "east", "--yes"]) == 2
     refusal = capsys.readouterr().err
-    assert "a driver of the query started" in refusal and f"s ago on host {socket.gethostname()} and may" in refusal
+    assert "a driver started" in refusal and f"s ago on {socket.gethostname()} and may be running" in refusal
     assert not list(tmp_path.rglob("amendments"))
 
     # And it does not once that start is an hour ago, too

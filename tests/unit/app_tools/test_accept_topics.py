@@ -72,7 +72,7 @@ def stands(app: Path) -> list[TopicChange]:
 
 
 @pytest.mark.parametrize(
-    "given", [(), *(("--topic", f"east/orders{each}") for each in ("", f"={shown_topic_id(SECOND)}", f"={SECOND}"))]
+    "given", [(), *(("--topic", f"east/orders{suffix}") for suffix in ("", f"={shown_topic_id(SECOND)}", f"={SECOND}"))]
 )
 def test_one_acceptance_covers_the_verdicts_before_it(
     app: Path, given: tuple[str, ...], monkeypatch: pytest.MonkeyPatch

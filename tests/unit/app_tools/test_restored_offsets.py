@@ -36,7 +36,7 @@ def answers(
 
 
 def numbers(restored: RestoredOffsets) -> dict[Split, tuple[int | None, int, int | None, int]]:
-    return {each.split: (each.start, each.waiting, each.twice, each.missed) for each in restored.splits}
+    return {split.split: (split.start, split.waiting, split.twice, split.missed) for split in restored.splits}
 
 
 def test_each_split_starts_where_its_source_ends() -> None:
@@ -138,7 +138,7 @@ def test_an_ended_split_needs_its_stop_record_and_an_evaluator() -> None:
         OffsetDocument(clusters={"east": ClusterProgress({"orders": ended}, "K1")}), "the changelog"
     )
     restored = restore(saved, answers(), NAMED, stops=[ONE])
-    assert [(each.start, each.ended) for each in restored.splits] == [(40, True), (7, False)]
+    assert [(split.start, split.ended) for split in restored.splits] == [(40, True), (7, False)]
     text = "1 splits had ended at stop records: east/orders[0]."
     assert text in restored_text(saved, restored, None, evaluates=True)
     with pytest.raises(OffsetDocumentError, match=r"east/orders\[0\] at 40 had ended .* the record is gone"):

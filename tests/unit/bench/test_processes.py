@@ -20,8 +20,8 @@ command = [sys.executable, "-c", burn.format(0.3, "input()")]
 stranger = subprocess.Popen(command, stdin=-1, stdout=-1, start_new_session=True)
 stranger.stdout.readline()
 last = session_cpu_seconds()
-for each in (living, stranger):
-    each.communicate(b"\\n")
+for process in (living, stranger):
+    process.communicate(b"\\n")
 print(ended - before, seen - ended, last - seen)
 """
 

@@ -32,18 +32,18 @@ def test_full_sizes_are_those_of_the_goals() -> None:
 
 
 def test_no_side_skips_crcs() -> None:
-    assert not [each for case in CASES for each in case.variants if "kafka.check.crcs" in each.options]
+    assert not [variant for case in CASES for variant in case.variants if "kafka.check.crcs" in variant.options]
 
 
 def test_tuned_is_tuned_in_every_case() -> None:
-    tuned = [each for case in CASES for each in case.variants if each.name == "jvm_tuned"]
+    tuned = [variant for case in CASES for variant in case.variants if variant.name == "jvm_tuned"]
 
     assert tuned
-    assert all(dict(each.options) == {"kafka.group.id": "tuned", **TUNED} for each in tuned)
+    assert all(dict(tuned_variant.options) == {"kafka.group.id": "tuned", **TUNED} for tuned_variant in tuned)
 
 
 def test_both_readers_read_every_compression() -> None:
-    raw = {case.topic.compression: [each.name for each in case.variants] for case in CASES if "raw" in case.name}
+    raw = {case.topic.compression: [variant.name for variant in case.variants] for case in CASES if "raw" in case.name}
 
     assert raw.keys() == {"none", "zstd", "lz4"}
     assert all({"native", "python"} <= set(readers) for name, readers in raw.items() if name != "none")
@@ -51,8 +51,8 @@ def test_both_readers_read_every_compression() -> None:
 
 def test_some_columns_of_ours_meet_as_many_of_theirs() -> None:
     for case in CASES:
-        ours = {len(each.options["columns"].split(",")) for each in case.variants if "columns" in each.options}
-        theirs = {len(each.select) for each in case.variants if each.reader == KAFKA}
+        ours = {len(variant.options["columns"].split(",")) for variant in case.variants if "columns" in variant.options}
+        theirs = {len(variant.select) for variant in case.variants if variant.reader == KAFKA}
         assert not ours or ours == theirs, case.name
 
 
@@ -64,10 +64,10 @@ def test_without_the_native_reader_the_other_takes_part_alone(monkeypatch: pytes
     readers = names(chosen)
     assert readers["raw_100B_zstd"] == ["jvm_default", "jvm_tuned", "python", "librdkafka"]
     assert readers["evaluator_100B"] == ["python", "python_evaluator"]
-    assert not any("reader" in each.options for case in chosen for each in case.variants)
+    assert not any("reader" in chosen_variant.options for case in chosen for chosen_variant in case.variants)
     assert "json_100B" not in readers and "raw_100B_columns" not in readers
-    assert any(each.startswith("no native reader") for each in left_out)
-    assert any(each.startswith("json_100B") and "value." in each for each in left_out)
+    assert any(reason.startswith("no native reader") for reason in left_out)
+    assert any(reason.startswith("json_100B") and "value." in reason for reason in left_out)
     assert [variant.name for _, variant in other_turns(1)] == ["jvm_tuned", "python"]
 
 

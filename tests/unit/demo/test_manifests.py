@@ -53,10 +53,10 @@ def content(git: Git, name: str) -> Any:
 def test_the_applied_stream_has_the_given_clusters(git: Git, cluster: Cluster) -> None:
     git.apply_stream(("C", "A"))
     spec = KafkaStreamSpec.model_validate(content(git, "kafkastream.yaml")["spec"])
-    assert {each.id: each.bootstrap_servers for each in spec.clusters} == {"A": SERVERS["A"], "C": SERVERS["C"]}
+    assert {entry.id: entry.bootstrap_servers for entry in spec.clusters} == {"A": SERVERS["A"], "C": SERVERS["C"]}
     assert cluster.calls == [("apply", "-n", "shop", "-f", str(git.folder / "kafkastream.yaml"))]
     git.apply_stream(("B",))
-    assert [each["id"] for each in content(git, "kafkastream.yaml")["spec"]["clusters"]] == ["B"]
+    assert [entry["id"] for entry in content(git, "kafkastream.yaml")["spec"]["clusters"]] == ["B"]
 
 
 def test_the_subscription_is_valid(git: Git) -> None:
@@ -67,8 +67,8 @@ def test_the_subscription_is_valid(git: Git) -> None:
 def test_the_application_mounts_the_rendered_document(git: Git) -> None:
     application = content(git, "sparkapplication.yaml")
     spec = application["spec"]["driver"]["template"]["spec"]
-    volumes = {each["name"]: each for each in spec["volumes"]}
-    mounts = {each["mountPath"]: volumes[each["name"]] for each in spec["containers"][0]["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in spec["volumes"]}
+    mounts = {mount["mountPath"]: volumes[mount["name"]] for mount in spec["containers"][0]["volumeMounts"]}
     assert mounts[MOUNT_PATH]["configMap"]["name"] == config_map_name(application["metadata"]["name"])
     assert mounts["/etc/orders"]["configMap"]["name"] == content(git, "app-configmap.yaml")["metadata"]["name"]
     config = load_config(git.folder / "app.yaml")
@@ -79,7 +79,7 @@ def test_the_application_mounts_the_rendered_document(git: Git) -> None:
 def test_the_job_has_the_interval_and_trigger_of_the_promise(git: Git) -> None:
     config = content(git, "app.yaml")
     assert parse_duration_ms(config["options"]["metadataDiscoveryInterval"], where="it") == DISCOVERY_S * 1000
-    (parquet,) = [each for each in config["sinks"] if each["name"] == "parquet"]
+    (parquet,) = [sink for sink in config["sinks"] if sink["name"] == "parquet"]
     assert parse_duration_ms(parquet["trigger"]["interval"], where="it") == TRIGGER_S * 1000
 
 

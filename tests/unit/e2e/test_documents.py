@@ -40,14 +40,14 @@ def test_a_document_by_hand_is_valid() -> None:
 
     assert list(clusters) == ["B", "C"]
     assert clusters["B"].secret_folder == "b-login"
-    assert [each.bootstrap_servers for each in clusters.values()] == [SERVERS["B"], SERVERS["C"]]
+    assert [cluster.bootstrap_servers for cluster in clusters.values()] == [SERVERS["B"], SERVERS["C"]]
 
 
 def test_an_application_by_hand_has_mounts_and_no_subscription(tmp_path: Path) -> None:
     text = Application("orders-by-hand", "by hand", tmp_path).manifest("image", SERVERS)
     objects = without_subscription(yaml.safe_load_all(text))
 
-    assert [each["kind"] for each in objects] == ["ConfigMap", "SparkApplication"]
+    assert [resource["kind"] for resource in objects] == ["ConfigMap", "SparkApplication"]
     assert "spark.kubernetes.driver.secrets.b-login" in objects[1]["spec"]["sparkConf"]
 
 
@@ -55,7 +55,7 @@ def test_an_application_that_checks_its_topic_ends_for_good(tmp_path: Path) -> N
     application = Application(checked.NAME, "Restart", tmp_path)
     application.streams = [checked.STREAM]
     by_kind = {
-        each["kind"]: each for each in yaml.safe_load_all(checked.checking(application.manifest("image", SERVERS)))
+        entry["kind"]: entry for entry in yaml.safe_load_all(checked.checking(application.manifest("image", SERVERS)))
     }
 
     assert by_kind["SparkApplication"]["spec"]["restartPolicy"] == {"type": "Never"}
@@ -92,8 +92,8 @@ def test_each_change_of_the_audit_stream_is_another_spec() -> None:
     for number in (1, 2):
         audit.change(api, SERVERS["C"], number)
 
-    specs = [first, *({**first, **each["spec"]} for each in api.patches)]
-    assert [KafkaStreamSpec.model_validate(each).clusters[0].properties["client.rack"] for each in specs] == [
+    specs = [first, *({**first, **merge_patch["spec"]} for merge_patch in api.patches)]
+    assert [KafkaStreamSpec.model_validate(spec).clusters[0].properties["client.rack"] for spec in specs] == [
         "rack-0",
         "rack-1",
         "rack-2",

@@ -34,13 +34,13 @@ def found(*changes: Change) -> dict[str, Any]:
 
 
 def test_the_median_is_over_all_stories() -> None:
-    stories = [story(change("Restart", each, each - 10)).as_json() for each in (50.0, 90.0, 60.0)]
+    stories = [story(change("Restart", duration, duration - 10)).as_json() for duration in (50.0, 90.0, 60.0)]
 
     restart = figures(stories)["Restart"]
 
     assert restart["count"] == 3
     assert restart["median"] == {"apply_to_first_record": 60.0, "restart_total": 50.0}
-    assert [each["apply_to_first_record"] for each in restart["changes"]] == [50.0, 90.0, 60.0]
+    assert [entry["apply_to_first_record"] for entry in restart["changes"]] == [50.0, 90.0, 60.0]
 
 
 def test_a_disturbed_change_does_not_count() -> None:
@@ -57,7 +57,7 @@ def test_a_change_that_adds_no_cluster_does_not_count() -> None:
 def test_each_way_has_its_own_figures() -> None:
     by_way = found(change("Reload", 4.0), change("Restart", 50.0, 40.0), change(BY_HAND, 55.0, 45.0))
 
-    assert {way: each["median"]["apply_to_first_record"] for way, each in by_way.items()} == {
+    assert {way: summary["median"]["apply_to_first_record"] for way, summary in by_way.items()} == {
         "Reload": 4.0,
         "Restart": 50.0,
         BY_HAND: 55.0,

@@ -44,7 +44,7 @@ def test_a_leak_is_found(role: str) -> None:
     figures = summary(series(0.3, role))
 
     assert figures[role]["growth_mib"] == pytest.approx(22.5)
-    assert [role in each for each in problems(figures)] == [True]
+    assert [role in problem for problem in problems(figures)] == [True]
 
 
 def test_a_peak_is_no_leak() -> None:
@@ -60,7 +60,7 @@ def test_the_jvms_heap_may_grow_to_its_limit() -> None:
 
 
 def test_a_process_that_was_not_seen_is_a_problem() -> None:
-    samples = [each | {"planners": 0.0} for each in series(0.0)]
+    samples = [sample | {"planners": 0.0} for sample in series(0.0)]
 
     assert problems(summary(samples)) == ["no process of planners was seen"]
 

@@ -50,12 +50,12 @@ def test_a_good_story_has_no_problems() -> None:
     ids=["lost", "duplicated", "state"],
 )
 def test_a_wrong_story_says_so(story: Story, problem: str) -> None:
-    assert [problem in each for each in story.problems] == [True]
+    assert [problem in reported_problem for reported_problem in story.problems] == [True]
     assert problem in render([story.as_json()])
 
 
 def test_medians_ignore_changes_without_the_time() -> None:
-    changes = [Change("x", "a", 0.0, restart_total=each) for each in (10.0, None, 30.0, 20.0)]
+    changes = [Change("x", "a", 0.0, restart_total=total) for total in (10.0, None, 30.0, 20.0)]
 
     assert medians(changes)["restart_total"] == 20.0
 

@@ -64,7 +64,7 @@ def drained(cluster: str = "C", lag: int | None = 0, quiet: float = 4.0) -> Repo
 def test_a_report_shows_whether_a_cluster_is_drained() -> None:
     reports = [drained(), drained("B"), drained(lag=None), drained(lag=1), drained(quiet=2.0)]
 
-    assert [each.drained("C", quiet_s=3.0) for each in reports] == [True, False, False, False, False]
+    assert [report.drained("C", quiet_s=3.0) for report in reports] == [True, False, False, False, False]
 
 
 def observed(strategy: str, folder: Path) -> tuple[Application, Timeline]:

@@ -70,7 +70,7 @@ def test_sources_with_groups_of_their_own_keep_their_consumers(worker: Worker) -
         worker.read("sink-1", "east", "group-1")
         worker.read("sink-2", "east", "group-2")
 
-    assert [each.name for each in Client.made] == ["east/group-1", "east/group-2"]
+    assert [client.name for client in Client.made] == ["east/group-1", "east/group-2"]
 
 
 def test_sources_of_other_clusters_keep_their_consumers(worker: Worker) -> None:

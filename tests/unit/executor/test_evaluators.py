@@ -124,7 +124,7 @@ def test_every_form_ends_a_split_at_its_first_match(evaluator: object) -> None:
 def test_each_rule_of_the_page_ends_a_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (ROOT / "docs" / "how-to" / "reading.md").read_text(encoding="utf-8")
     (text,) = re.findall(r"^```python\n(import json\n.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    (options,) = (yaml.safe_load(each)["options"] for each in re.findall(r"```yaml\n(options:.*?)```", page, re.DOTALL))
+    (options,) = (yaml.safe_load(code)["options"] for code in re.findall(r"```yaml\n(options:.*?)```", page, re.DOTALL))
     (tmp_path / "rules_of_the_page.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
     rules = importlib.import_module("rules_of_the_page")
@@ -195,7 +195,7 @@ def test_a_null_value_reaches_the_evaluator_as_null() -> None:
 
 
 def test_rows_are_not_deserialised() -> None:
-    with pytest.raises(OptionError, match="decides about batches of rows, which recordDeserializer does not turn"):
+    with pytest.raises(OptionError, match="with end_of_stream_mask takes no recordDeserializer"):
         first(Mask, b"a", deserializer=f"{HERE}:length")
 
 
@@ -244,7 +244,7 @@ def test_a_mask_of_another_form_is_an_error(mask: object) -> None:
 
 
 def test_unreadable_header_keys_are_explained() -> None:
-    with pytest.raises(RecordEvaluationError, match=r"offset 40 of east/orders\[3\]: the key of one of its headers"):
+    with pytest.raises(RecordEvaluationError, match=r"offset 40 of east/orders\[3\] has a header key"):
         first(is_end, b"a", headers=SystemError("no result"))
 
 

@@ -65,15 +65,15 @@ def test_the_fast_way_gives_the_exact_answers() -> None:
 
 
 def test_no_answer_depends_on_the_neighbours() -> None:
-    records = [each for each in mutants(1200, 12) if b"ts" in each or b"c" in each]
-    _, alone = zip(*(DECODER.decode(pa.array([each], pa.binary())) for each in records), strict=True)
+    records = [mutant for mutant in mutants(1200, 12) if b"ts" in mutant or b"c" in mutant]
+    _, alone = zip(*(DECODER.decode(pa.array([record], pa.binary())) for record in records), strict=True)
     _, together = DECODER.decode(pa.array(records * 2, pa.binary()))
-    assert [each[0].as_py() for each in alone] * 2 == together.to_pylist()
+    assert [answer[0].as_py() for answer in alone] * 2 == together.to_pylist()
 
 
 @settings(deadline=None, max_examples=300)
 @given(
-    st.lists(st.one_of(st.binary(max_size=60), st.text(max_size=40).map(lambda each: each.encode("utf-8", "replace"))))
+    st.lists(st.one_of(st.binary(max_size=60), st.text(max_size=40).map(lambda text: text.encode("utf-8", "replace"))))
 )
 def test_no_bytes_stop_it(records: list[bytes]) -> None:
     values, malformed = DECODER.decode(pa.array(records, pa.binary()))

@@ -237,7 +237,7 @@ def test_batches_pass_unchanged_and_are_counted(
     sent: list[ReadReport] = []
     monkeypatch.setattr(metrics_sender.SENDER, "send", lambda address, report: sent.append(report))
     passed = list(with_report(iter(batches), TASK, ReportAddress("h", 1, "k")))
-    assert passed == [each.select(TASK.columns) for each in batches]
+    assert passed == [record_batch.select(TASK.columns) for record_batch in batches]
     assert [(report.records, report.size, report.event_ms) for report in sent] == [expected]
     assert sent[0].split == SPLIT
 

@@ -76,7 +76,7 @@ def test_an_accepted_loss_continues_at_the_first_offset() -> None:
     made = reader(client, fail_on_data_loss=False)
     made.assign(5, 3)
     assert made.position == 9
-    assert [each.offset for each in client.assigned] == [5, 9]
+    assert [partition.offset for partition in client.assigned] == [5, 9]
 
 
 def test_records_fetched_before_the_seek_do_not_advance_it() -> None:

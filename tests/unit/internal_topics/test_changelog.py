@@ -77,7 +77,7 @@ def writer(producer: Producer) -> Iterator[ChangelogWriter]:
 
 def running() -> list[str]:
     """Return the names of the threads of this process."""
-    return [each.name for each in threading.enumerate()]
+    return [thread.name for thread in threading.enumerate()]
 
 
 def test_a_record_has_the_documented_form() -> None:
@@ -101,7 +101,7 @@ def test_each_document_is_written_once(writer: ChangelogWriter, producer: Produc
     writer.put("lake", document(1), document(4, "q2"))
     writer.put("lake", document(2), document(4, "q2"))
     assert writer.flush(10)
-    assert [(each.source, each.document.query, each.document.number) for each in producer.records] == [
+    assert [(record.source, record.document.query, record.document.number) for record in producer.records] == [
         (0, "q1", 1),
         (1, "q2", 4),
         (0, "q1", 2),
@@ -140,7 +140,7 @@ def test_a_failed_record_is_written_by_the_next_call(writer: ChangelogWriter, pr
     producer.fails = False
     writer.put("lake", document(1))
     wait_until(lambda: bool(producer.records), "the record")
-    assert [each.document.number for each in producer.records] == [1]
+    assert [record.document.number for record in producer.records] == [1]
 
 
 def test_a_record_that_is_too_large_holds_up_no_other(
@@ -150,7 +150,7 @@ def test_a_record_that_is_too_large_holds_up_no_other(
     for number in (1, 2):
         writer.put("lake", document(number), document(number, "q2"))
         assert writer.flush(10)
-    assert [(each.document.query, each.document.number) for each in producer.records] == [("q2", 1), ("q2", 2)]
+    assert [(record.document.query, record.document.number) for record in producer.records] == [("q2", 1), ("q2", 2)]
     assert caplog.text.count("the offsets of sink lake are not in the changelog") == 1
     producer.too_large = set()
     writer.put("lake", document(2))
@@ -182,7 +182,7 @@ def test_a_waiting_document_is_not_replaced_by_an_older_one(writer: ChangelogWri
     writer.put("lake", document(4))
     producer.may_deliver.set()
     assert writer.flush(10)
-    assert [each.document.number for each in producer.records if each.key() == "q1"] == [5]
+    assert [record.document.number for record in producer.records if record.key() == "q1"] == [5]
 
 
 def test_notices_about_the_group_do_not_end_the_reading() -> None:

@@ -273,7 +273,7 @@ def test_another_home_is_refused_until_app_yaml_names_it(stage: Stage) -> None:
     assert stage.make().plan.deleted == ()
     assert stage.memory.newest().kafka_id == "K2"
     stage.admin.id = "K3"
-    with pytest.raises(IdentityError, match=r"`kafkaId` in app.yaml names K2"):
+    with pytest.raises(IdentityError, match=r"has cluster\.id K3, not K2: correct servers or `kafkaId`"):
         stage.make()
 
 

@@ -18,7 +18,7 @@ from tests.unit.internal_topics.fake_home import FakeAdmin, FakeHome
 
 TOPICS = [InternalTopic(name="log", kind="changelog"), InternalTopic(name="dead", kind="deadLetters")]
 THERE = {name: FoundTopic(f"id-{name}", 1, 1, {}) for name in ("log", "dead")}
-REMEMBERED = Remembered("K1", {name: each.topic_id for name, each in THERE.items()})
+REMEMBERED = Remembered("K1", {name: topic.topic_id for name, topic in THERE.items()})
 
 
 @pytest.mark.parametrize("manual", [True, False])

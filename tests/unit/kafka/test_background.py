@@ -26,7 +26,7 @@ def test_a_repeated_line_is_logged_seldom_with_its_count() -> None:
     assert repeats.filter(first)
     assert first.getMessage().endswith("(after 0ms)")
     again = [line(ms=3), line(client=7), line(more=" in state CONNECT, 30 identical error(s) suppressed")]
-    assert not any(repeats.filter(each) for each in again)
+    assert not any(repeats.filter(record) for record in again)
     assert repeats.filter(line(port=9093))  # of another broker
     now = REPEAT_S
     later = line(ms=5)
@@ -39,7 +39,7 @@ def test_a_repeated_line_is_logged_seldom_with_its_count() -> None:
 
 def test_the_logger_has_one_filter() -> None:
     quiet_logger()
-    assert [type(each) for each in quiet_logger().filters].count(RepeatFilter) == 1
+    assert [type(log_filter) for log_filter in quiet_logger().filters].count(RepeatFilter) == 1
 
 
 def test_the_tools_do_not_log_connections(monkeypatch: pytest.MonkeyPatch) -> None:

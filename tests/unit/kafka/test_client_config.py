@@ -126,10 +126,10 @@ def test_an_admin_client_gets_no_consumer_properties() -> None:
 def test_a_prefix_marks_the_client_ids_of_every_cluster() -> None:
     for name in ("clientIdPrefix", "properties.client.id.prefix"):
         options = parse_options({"streamIds": "a", "metadataPath": "/m", name: "team"}, mode="streaming")
-        named = {each: SubscribedCluster({"a": "a"}, {"bootstrap.servers": f"{each}:9092"}) for each in ("east", "w/1")}
-        clients = [client_of(options, Subscription(named, ("a",)), each) for each in named]
-        assert [each.consumer_config()["client.id"] for each in clients] == ["team-east", "team-w_1"]
-        assert [each.admin_config()["client.id"] for each in clients] == ["team-east", "team-w_1"]
+        named = {host: SubscribedCluster({"a": "a"}, {"bootstrap.servers": f"{host}:9092"}) for host in ("east", "w/1")}
+        clients = [client_of(options, Subscription(named, ("a",)), cluster) for cluster in named]
+        assert [named_client.consumer_config()["client.id"] for named_client in clients] == ["team-east", "team-w_1"]
+        assert [named_client.admin_config()["client.id"] for named_client in clients] == ["team-east", "team-w_1"]
         own = replace(clients[0], own={"bootstrap.servers": "e:9092", "client.id": "mine"})
         assert own.consumer_config()["client.id"] == "mine"
 
@@ -195,7 +195,7 @@ def test_paths_of_metadata_cannot_leave_the_secret_folder(tmp_path: Path, path: 
     secret_folder(tmp_path, {})
     with pytest.raises(SecretError, match="bare name of a file"):
         client(own={"ssl.ca.location": path}, root=tmp_path).consumer_config()
-    with pytest.raises(SecretError, match="has no secret folder; name its `secretFolder`"):
+    with pytest.raises(SecretError, match="names a file; name its `secretFolder`"):
         client(own={"ssl.ca.location": path}).consumer_config()
 
 
@@ -216,7 +216,7 @@ def test_read_committed_needs_no_secrets() -> None:
 
 def test_only_equal_configurations_have_one_digest() -> None:
     assert config_digest({"a": "1", "b": "2"}) == config_digest({"b": "2", "a": "1"})
-    assert len({config_digest(each) for each in ({"a": "1"}, {"a": "2"}, {"a": "", "1": ""}, {"a1": ""})}) == 4
+    assert len({config_digest(config) for config in ({"a": "1"}, {"a": "2"}, {"a": "", "1": ""}, {"a1": ""})}) == 4
 
 
 def test_a_rotated_password_gives_another_digest(tmp_path: Path) -> None:

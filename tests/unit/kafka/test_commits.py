@@ -51,8 +51,8 @@ def test_a_late_older_document_reverts_no_commit(group: Group) -> None:
     """The main thread repeats a commit that the listener's thread may already have passed."""
     committer = GroupCommitter("g", lambda _: ClusterClient("east", {}, {"bootstrap.servers": "127.0.0.1:1"}))
     reached = []
-    for each in (document("q", 2, 9), document("q", 1, 5), document("q", 3, 12), document("another", 1, 4)):
-        committer.commit(each)
+    for offset_document in (document("q", 2, 9), document("q", 1, 5), document("q", 3, 12), document("another", 1, 4)):
+        committer.commit(offset_document)
         assert committer.flush(30)
         reached.append(group.offsets["orders", 0])
     committer.close()

@@ -35,6 +35,6 @@ def test_the_next_question_makes_a_client_after_a_failure(monkeypatch: pytest.Mo
     monkeypatch.setattr(admin, "AdminClient", Client)
     probe = ClusterProbe("east", lambda: ClusterAdmin("east", {}, read_committed=False, deadline_s=2))
     with pytest.raises(ClusterError):
-        probe.ask(lambda each: each.kafka_id("orders")).result(30)
-    assert probe.ask(lambda each: each.kafka_id("orders")).result(30) == "kafka-1"
+        probe.ask(lambda cluster_admin: cluster_admin.kafka_id("orders")).result(30)
+    assert probe.ask(lambda cluster_admin: cluster_admin.kafka_id("orders")).result(30) == "kafka-1"
     probe.close()

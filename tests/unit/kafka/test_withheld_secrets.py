@@ -63,9 +63,9 @@ def test_an_allowed_server_gets_the_options_secrets() -> None:
 
 def test_one_foreign_server_among_several_gets_nothing() -> None:
     text = refusal(client(LOG_IN, {"bootstrap.servers": "e:9092,evil:9092"}))
-    assert "cluster 'east': metadata names the server evil:9092, which may not get the secrets of the options" in text
-    assert "(kafka.sasl.password, kafka.sasl.username)" in text
-    assert "if it is yours, add it to the option allowedServers" in text
+    assert "cluster 'east': evil:9092 of metadata may not get" in text
+    assert "kafka.sasl.password, kafka.sasl.username" in text
+    assert "add it to allowedServers only if it is yours" in text
 
 
 def test_a_server_under_a_second_name_is_compared_too() -> None:
@@ -157,8 +157,8 @@ WEAKER = {
 @pytest.mark.parametrize("allowed", ["e:9092", "*"])
 def test_metadata_weakens_no_cluster_with_the_options_secrets(key: str, allowed: str) -> None:
     text = refusal(client(LOG_IN, {key: WEAKER[key]}, allowed_servers=allowed))
-    assert f"cluster 'east': its metadata or secret folder sets '{key}'" in text
-    assert f"(and set kafka.{key} if you mean it)" in text
+    assert f"cluster 'east': '{key}' in metadata or secret folder may protect" in text
+    assert "take it out there" in text
 
 
 @pytest.mark.parametrize("key", WEAKER)
@@ -198,7 +198,7 @@ def test_a_folders_list_keeps_it_from_other_servers(folder: Path, common: dict[s
     put(folder, **OWN_LOG_IN, allowedServers="e:9092")
     text = refusal(client(common, {"bootstrap.servers": "e:9092,evil:9092"}, folder=folder, allowed_servers="*"))
     assert "file 'allowedServers' of secret folder 'east' does not name evil:9092" in text
-    assert "add the server there if it is yours, else find out who changed the metadata" in text
+    assert "add the server there only if it is yours" in text
 
 
 def test_a_folders_list_guards_files_that_metadata_locates(folder: Path) -> None:

@@ -53,7 +53,7 @@ class FakeService(KafkaMetadataService):
     """A service that answers with streams, raises, or hangs, as the test wants. It counts its lookups."""
 
     def __init__(self, *streams: KafkaStream) -> None:
-        self.streams = {each.stream_id: each for each in streams}
+        self.streams = {kafka_stream.stream_id: kafka_stream for kafka_stream in streams}
         self.error: BaseException | None = None
         self.next_revision: Revision | None = None
         self.is_changed = False
@@ -67,7 +67,7 @@ class FakeService(KafkaMetadataService):
         self._condition = threading.Condition()
 
     def set(self, *streams: KafkaStream) -> None:
-        self.streams = {each.stream_id: each for each in streams}
+        self.streams = {kafka_stream.stream_id: kafka_stream for kafka_stream in streams}
 
     def hang(self) -> None:
         self._gate.clear()
@@ -86,7 +86,7 @@ class FakeService(KafkaMetadataService):
 
     def describe_streams(self, stream_ids: Collection[str]) -> dict[str, KafkaStream]:
         self._enter()
-        return {each: self.streams[each] for each in stream_ids if each in self.streams}
+        return {stream_id: self.streams[stream_id] for stream_id in stream_ids if stream_id in self.streams}
 
     @property
     def revision(self) -> Revision | None:
@@ -140,8 +140,8 @@ class Discoveries:
         return discovery
 
     def stop(self) -> None:
-        for each in self._made:
-            each.stop()
+        for discovery in self._made:
+            discovery.stop()
 
 
 def in_background(call: Any) -> tuple[threading.Thread, list[Any]]:

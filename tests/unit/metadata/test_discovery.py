@@ -88,7 +88,7 @@ def test_a_restored_query_goes_on_without_a_removed_stream(
     assert discovery.status().missing == ("returns",)
     assert discovery.status().rejected is None
     assert "'returns' does not exist" in str(discovery.deferred_refusal)
-    assert "'returns' is not in the metadata: nothing of it is read" in caplog.text
+    assert "'returns' is not in the metadata: it is not read" in caplog.text
 
 
 def test_a_pattern_may_match_nothing_yet(discoveries: Discoveries) -> None:
@@ -256,7 +256,7 @@ def test_a_removed_stream_is_no_longer_read_and_is_logged_once(
     assert discovery.current().subscription.clusters == {}
     assert (discovery.status().rejected, discovery.status().missing) == (None, ("orders",))
     assert warnings(caplog) == [
-        "the subscribed stream 'orders' is no longer in the metadata: nothing of it is read; known are order;"
+        "subscribed stream 'orders' is no longer in the metadata: it is not read; known are order;"
         " did you mean 'order'?"
     ]
 

@@ -143,7 +143,7 @@ def test_both_forms_of_one_content_have_one_hash() -> None:
         "- streamId: s\n  clusterMetadataList:\n"
         "    - {clusterId: a, topics: [t], bootstrapServers: 'a:1', startingOffsets: latest}"
     )
-    ours, theirs = (parse_document(each, source="f") for each in (json.dumps(mapping), as_list))
+    ours, theirs = (parse_document(content, source="f") for content in (json.dumps(mapping), as_list))
     assert ours == theirs
 
 
@@ -167,7 +167,7 @@ def test_a_document_for_newer_readers_is_refused_first() -> None:
 
 
 def test_a_wrong_hash_means_hand_edited_or_half_written() -> None:
-    with pytest.raises(MetadataInvalidError, match=r"hash: the hash does not match .*half-written"):
+    with pytest.raises(MetadataInvalidError, match=r"hash: the hash does not match .*remove `hash`"):
         parse_document(json.dumps(rendered(hash=document_hash({}))), source="f")
 
 
@@ -238,7 +238,7 @@ def test_merge_keys_give_what_a_mapping_lacks() -> None:
         parse_document(twice, source="f")
 
 
-names = st.text("abcdefghij-_.0123456789", min_size=1, max_size=12).filter(lambda each: each.strip("."))
+names = st.text("abcdefghij-_.0123456789", min_size=1, max_size=12).filter(lambda word: word.strip("."))
 servers = st.lists(st.builds("{}:{}".format, st.sampled_from("abc"), st.integers(1, 65535)), min_size=1)
 client_properties: dict[str, st.SearchStrategy[Any]] = {
     "client.id": st.text("xyz ", min_size=1),
@@ -270,8 +270,8 @@ def test_any_document_reads_the_same_from_json_and_yaml(streams: dict[str, Any])
 
     assert document == parse_document(as_yaml, source="f")
     assert document.revision.hash == document_hash(streams)
-    assert {name: set(each.clusters) for name, each in document.streams.items()} == {
-        name: set(each["clusters"]) for name, each in streams.items()
+    assert {name: set(stream.clusters) for name, stream in document.streams.items()} == {
+        name: set(wire_stream["clusters"]) for name, wire_stream in streams.items()
     }
 
 

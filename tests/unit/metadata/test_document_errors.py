@@ -60,7 +60,7 @@ def with_typo(text: str, field: str) -> tuple[str, str, int]:
     wrong = field[:2] + field[3] + field[2] + field[4:]
     if wrong == field:
         wrong = field[:-1]
-    line = next(n for n, each in enumerate(text.splitlines(), 1) if f"{field}:" in each)
+    line = next(n for n, text_line in enumerate(text.splitlines(), 1) if f"{field}:" in text_line)
     return text.replace(f"{field}:", f"{wrong}:", 1), wrong, line
 
 
@@ -139,7 +139,7 @@ def test_all_problems_are_reported_in_the_order_of_lines() -> None:
     assert "'e1' is not `host:port`" in problems[0]
     assert "topics[1]: 'a b' is no topic name" in problems[1]
     assert "did you mean 'client.id'" in problems[2]
-    assert "resolved by the operator, which writes `secretFolder`" in problems[3]
+    assert "the operator resolves a `secretRef` and writes `secretFolder`" in problems[3]
 
 
 @pytest.mark.parametrize(

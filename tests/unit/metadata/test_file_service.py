@@ -18,7 +18,7 @@ def document(*streams: str) -> str:
 
 
 def ids(service: FileMetadataService) -> list[str]:
-    return [each.stream_id for each in service.get_all_streams()]
+    return [stream.stream_id for stream in service.get_all_streams()]
 
 
 def replace(path: Path, text: str) -> None:
@@ -51,9 +51,9 @@ class Mount:
         for name in files:
             if not (self.root / name).is_symlink():
                 (self.root / name).symlink_to(f"..data/{name}")
-        for each in self.root.iterdir():
-            if each.is_symlink() and each.name != "..data" and each.name not in files:
-                each.unlink()
+        for link in self.root.iterdir():
+            if link.is_symlink() and link.name != "..data" and link.name not in files:
+                link.unlink()
         if old is not None:
             for file in old.iterdir():
                 file.unlink()
@@ -207,7 +207,7 @@ def test_an_empty_or_half_written_file_is_invalid(tmp_path: Path, data: bytes, r
 
 def test_a_small_file_that_unpacks_to_gigabytes_is_refused(tmp_path: Path) -> None:
     (tmp_path / "streams.json.gz").write_bytes(gzip.compress(b" " * 40_000_000))
-    with pytest.raises(MetadataInvalidError, match="larger than 32 MiB when unpacked"):
+    with pytest.raises(MetadataInvalidError, match="larger than 32 MiB unpacked"):
         FileMetadataService(tmp_path, settle_s=0).get_all_streams()
 
 

@@ -52,9 +52,9 @@ def test_the_properties_that_a_cluster_needs_are_allowed(key: str, value: str) -
         ("sasl.kerberos.principal", "runs a command"),
         ("sasl.oauthbearer.token.endpoint.url", "fetches a URL"),
         ("sasl.oauthbearer.method", "fetches a URL"),
-        ("sasl.oauthbearer.config", "holds a credential"),
+        ("sasl.oauthbearer.config", "a credential"),
         ("https.ca.location", "fetching of a URL"),
-        ("sasl.jaas.config", "holds a credential"),
+        ("sasl.jaas.config", "a credential"),
         ("stats_cb", "is a callback"),
         ("enable.auto.commit", "commits after each batch"),
         ("auto.offset.reset", "set `startingOffsets`"),
@@ -88,7 +88,7 @@ def test_an_unknown_property_without_likeness_names_the_docs() -> None:
 @pytest.mark.parametrize("key", sorted(CREDENTIAL_KEYS))
 def test_a_credential_belongs_in_the_secret_folder(key: str) -> None:
     message = problem(key, "hunter2")
-    assert "name that folder by `secretFolder`" in message
+    assert "a file of this name in the `secretFolder`" in message
     assert "hunter2" not in message
 
 

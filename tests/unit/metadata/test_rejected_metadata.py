@@ -125,7 +125,7 @@ def test_disagreeing_streams_are_reported_with_their_revision(discoveries: Disco
     scene.service.next_revision = replace(OPERATOR_REVISION, counter=17)
     scene.discovery.refresh()
     reason, token = scene.reported()
-    assert "disagree about the cluster 'east'" in (reason or "")
+    assert "disagree about cluster 'east'" in (reason or "")
     assert token == "6f1c/17"
 
 

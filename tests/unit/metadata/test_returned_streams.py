@@ -103,7 +103,7 @@ def test_offsets_may_be_written_as_in_a_document(given: Any, meaning: OffsetSpec
 
 def test_property_values_and_topic_lists_are_normalised() -> None:
     given = own(["b", "a", "b"], SERVERS | {"fetch.min.bytes": 1, "check.crcs": False})
-    assert check_returned_streams((each for each in (given,)), object()) == [
+    assert check_returned_streams((kafka_stream for kafka_stream in (given,)), object()) == [
         own(("b", "a"), SERVERS | {"fetch.min.bytes": "1", "check.crcs": "false"})
     ]
     assert check_returned_streams([own({"b", "a"})], object()) == [own(("a", "b"))]
@@ -111,7 +111,7 @@ def test_property_values_and_topic_lists_are_normalised() -> None:
 
 def test_streams_may_come_as_a_set() -> None:
     east, west = stream("east"), stream("west")
-    assert sorted(each.stream_id for each in check_returned_streams({east, west, stream("east")}, object())) == [
+    assert sorted(entry.stream_id for entry in check_returned_streams({east, west, stream("east")}, object())) == [
         "east",
         "west",
     ]

@@ -126,7 +126,7 @@ def test_a_rejected_revision_of_another_lineage_is_warned_once(
         discovery.reject(discovery.current(), "another cluster", keep=good)
         discovery.reconsider()
     assert discovery.current().revision == NEWER
-    assert sum("is taken instead of" in each for each in warnings(caplog)) == 1
+    assert sum("is taken instead of" in warning for warning in warnings(caplog)) == 1
 
 
 def test_a_start_with_another_lineage_than_awaited_is_warned(

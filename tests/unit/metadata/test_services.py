@@ -18,7 +18,7 @@ from tests.unit.metadata.fakes import FakeService, cluster, stream
 def test_a_service_lists_all_streams_and_omits_missing_ids() -> None:
     service = StaticMetadataService([stream("orders"), stream("payments")])
 
-    assert [each.stream_id for each in service.get_all_streams()] == ["orders", "payments"]
+    assert [listed_stream.stream_id for listed_stream in service.get_all_streams()] == ["orders", "payments"]
     assert service.describe_streams(["payments", "gone"]) == {"payments": stream("payments")}
 
 
@@ -36,7 +36,7 @@ def test_a_static_service_reads_a_document_from_text() -> None:
     service = StaticMetadataService(
         "revision: 3\nstreams: {s: {clusters: {e: {bootstrapServers: 'e:1', topics: [t]}}}}"
     )
-    assert [each.stream_id for each in service.get_all_streams()] == ["s"]
+    assert [listed_stream.stream_id for listed_stream in service.get_all_streams()] == ["s"]
     assert service.revision is not None
     assert service.revision.counter == 3
     assert not service.changed()
@@ -52,7 +52,7 @@ def test_ids_choose_their_streams_in_one_look_up() -> None:
 
     streams = StreamIdsSubscriber(["a", "c", "a", "gone"]).get_subscribed_streams(service)
 
-    assert [each.stream_id for each in streams] == ["a", "c"]
+    assert [chosen_stream.stream_id for chosen_stream in streams] == ["a", "c"]
     assert service.lookups == 1
 
 
@@ -68,7 +68,7 @@ def test_a_pattern_matches_the_whole_id() -> None:
     service = FakeService(stream("orders"), stream("orders-eu"), stream("old-orders"))
 
     def found(pattern: str) -> list[str]:
-        return [each.stream_id for each in StreamPatternSubscriber(pattern).get_subscribed_streams(service)]
+        return [matched.stream_id for matched in StreamPatternSubscriber(pattern).get_subscribed_streams(service)]
 
     assert found("orders") == ["orders"], "Flink would match every id that holds `orders`"
     assert found("orders.*") == ["orders", "orders-eu"]

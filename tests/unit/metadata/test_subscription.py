@@ -17,7 +17,7 @@ def test_a_stream_spans_topics_on_several_clusters() -> None:
     subscription = unite([orders])
 
     assert subscription.stream_ids == ("orders",)
-    assert {name: list(each.topics) for name, each in subscription.clusters.items()} == {
+    assert {name: list(united_cluster.topics) for name, united_cluster in subscription.clusters.items()} == {
         "east": ["a", "b"],
         "west": ["a"],
     }
@@ -36,7 +36,7 @@ def test_a_shared_topic_belongs_to_the_first_stream_id(order: list[str]) -> None
     subscription = unite(streams)
 
     assert subscription.clusters["east"].topics["shared"] == "a"
-    assert subscription.fingerprint == unite(sorted(streams, key=lambda each: each.stream_id)).fingerprint
+    assert subscription.fingerprint == unite(sorted(streams, key=lambda member: member.stream_id)).fingerprint
 
 
 BASE = cluster("t", properties={"client.id": "x"}, starting_offsets=EARLIEST, secret_folder="s", renamed_from="o")
@@ -59,7 +59,7 @@ def test_streams_that_disagree_about_a_cluster_are_refused(other: ClusterMetadat
     with pytest.raises(MetadataConflictError) as caught:
         unite([stream("orders", east=BASE), stream("payments", east=other)])
 
-    assert f"'orders' and 'payments' disagree about the cluster 'east': {named} differ;" in str(caught.value)
+    assert f"'orders' and 'payments' disagree about cluster 'east': {named} differ;" in str(caught.value)
 
 
 def test_all_disagreements_are_reported_at_once() -> None:

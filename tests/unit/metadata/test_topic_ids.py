@@ -91,7 +91,7 @@ def test_pins_of_two_streams_are_united() -> None:
 
 def test_two_pins_of_one_topic_are_a_conflict() -> None:
     a, b = (KafkaStream(name, {"east": cluster("t", topic_ids={"t": pin})}) for name, pin in (("a", ID), ("b", OTHER)))
-    with pytest.raises(MetadataConflictError, match=r"disagree about the cluster 'east': topicIds\.t differ"):
+    with pytest.raises(MetadataConflictError, match=r"disagree about cluster 'east': topicIds\.t differ"):
         unite([a, b])
 
 

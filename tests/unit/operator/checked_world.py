@@ -200,7 +200,7 @@ class CheckedWorld(World):
         if what in ("document", "both"):
             self.document = None
         if what != "status":
-            drains = {each.stream for each in self.status.draining} if what != "both" else set()
+            drains = {drain.stream for drain in self.status.draining} if what != "both" else set()
             self.unknown = set(STREAMS) - drains
         if what == "edited":
             self.edited = True
@@ -257,7 +257,7 @@ class CheckedWorld(World):
             again = self.stream_status(name, self._readers(name, status), status, generation)
             if again != status:
                 raise BrokenPromiseError(f"the status of stream {name} moves while nothing happens: {status} {again}")
-            _agrees({each.type: each.status for each in status.conditions}, f"stream {name}")
+            _agrees({condition.type: condition.status for condition in status.conditions}, f"stream {name}")
 
     # -- promises ---------------------------------------------------------------------------------------------------
 
@@ -284,7 +284,7 @@ class CheckedWorld(World):
         if rollout is not None and rollout.phase == "Confirmed":
             self.confirmed.add(rollout.token)
         if self.status.conditions:
-            _agrees({each.type: each.status for each in self.status.conditions}, "the subscription")
+            _agrees({condition.type: condition.status for condition in self.status.conditions}, "the subscription")
         return plan
 
     def _check_patch(self, before: SubscriptionStatus) -> None:
@@ -309,7 +309,7 @@ class CheckedWorld(World):
         known = self.hashes.get(revision)
         if known is not None and known != document.hash:
             raise BrokenPromiseError(f"revision {revision.token} had another content")
-        newest = max((each.counter for each in self.hashes if each.lineage == document.revision.lineage), default=0)
+        newest = max((prior.counter for prior in self.hashes if prior.lineage == document.revision.lineage), default=0)
         if known is None and document.revision.counter <= newest:
             raise BrokenPromiseError(f"revision {revision.token} comes after {newest}")
         self.hashes[revision] = document.hash
@@ -330,11 +330,11 @@ class CheckedWorld(World):
 
     def _check_removal(self, key: Key, now: Key, driver: Driver | None) -> None:
         names = {key.cluster, str(key), now.cluster, str(now)}
-        if key in self.since and any(each.partition("@")[0] in names for each in self.released):
+        if key in self.since and any(released_key.partition("@")[0] in names for released_key in self.released):
             return
         assert self.last is not None
-        owners = {stream for stream, each, _ in entries(self.last.streams) if each == key}
-        if all(any(rule.get("policy") == "Immediate" for rule in self._rules(each)) for each in owners):
+        owners = {stream for stream, entry, _ in entries(self.last.streams) if entry == key}
+        if all(any(rule.get("policy") == "Immediate" for rule in self._rules(owner)) for owner in owners):
             return
         why = self._no_evidence(key, now, driver, owners)
         if why:
@@ -347,7 +347,7 @@ class CheckedWorld(World):
         topic = report.draining.get(now) or report.draining.get(key)
         applied, since = report.applied, self.since.get(key)
         quiet = {"5m": 300.0, "10m": 600.0}
-        wanted = max(min(quiet[rule.get("quietPeriod", "5m")] for rule in self._rules(each)) for each in owners)
+        wanted = max(min(quiet[rule.get("quietPeriod", "5m")] for rule in self._rules(owner)) for owner in owners)
         needed = {
             "the application runs": self.application.life == "Running",
             "its driver runs": driver.running and driver.owned,
@@ -376,12 +376,12 @@ class CheckedWorld(World):
         """Check that no document reads a cluster that is safe to decommission."""
         catalog = self.catalog()
         for name, status in self.stands.items():
-            conditions = {each.type: each.status for each in status.conditions}
+            conditions = {condition.type: condition.status for condition in status.conditions}
             entry = catalog.streams[name]
             if conditions["SafeToDecommission"] != "True" or entry.content is None:
                 continue
             # The condition of a stream does not cover clusters that another stream names.
-            others = {each: stream for each, stream in (self.last.streams if self.last else {}).items() if each != name}
+            others = {peer: stream for peer, stream in (self.last.streams if self.last else {}).items() if peer != name}
             named = {*_physical({name: entry.content}), *_physical(others)}
             runs = self.application is not None and self.application.life == "Running" and not self.forgotten
             for what, document in (("newest", self.last), ("in force", self.in_force if runs else None)):
@@ -398,12 +398,12 @@ class CheckedWorld(World):
         catalog = self.catalog()
         for name, status in self.stands.items():
             content = catalog.streams[name].content
-            (condition,) = [each for each in status.conditions if each.type == "InForce"]
+            (condition,) = [candidate for candidate in status.conditions if candidate.type == "InForce"]
             current = condition.observed_generation == self.generations.get(name, 0)
             asked = status.in_force is not None and status.in_force.of > 0
             if condition.status != "True" or not current or not asked or content is None:
                 continue
-            there = {each: active(stream) for each, stream in self.in_force.streams.items() if each == name}
+            there = {wanted: active(stream) for wanted, stream in self.in_force.streams.items() if wanted == name}
             if missing := set(_physical({name: content})) - set(_physical(there)):
                 raise BrokenPromiseError(f"{name} is in force, and the driver has no {missing}")
 
@@ -416,9 +416,9 @@ class CheckedWorld(World):
         lost = self.document is None or self.edited
         unknown = lost and not self.status.kept and self.status.rendered is not None
         reader = self.reader(self.application.life if self.application is not None else "Absent", unknown=unknown)
-        drains = any(each.stream == stream for each in reader.status.draining)
+        drains = any(drain.stream == stream for drain in reader.status.draining)
         reads = reader.unknown or stream in reader.rendered or drains
-        known = any(each.name == "app" for each in before.subscribers)
+        known = any(subscriber.name == "app" for subscriber in before.subscribers)
         return [reader] if reads or (known and reader.is_behind) else []
 
 

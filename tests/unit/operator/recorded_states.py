@@ -243,7 +243,7 @@ def renamed_twice() -> World:
 
 def too_large() -> World:
     """Return a stream whose document does not fit into a ConfigMap."""
-    names = [hashlib.sha512(str(each).encode()).hexdigest() for each in range(63 * 250)]
+    names = [hashlib.sha512(str(number).encode()).hexdigest() for number in range(63 * 250)]
     return changed("Reload", EAST, *(cluster(f"c{n}", *names[250 * n : 250 * (n + 1)]) for n in range(63)))
 
 

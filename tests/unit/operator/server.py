@@ -114,7 +114,7 @@ class Server:
     @property
     def events(self) -> list[Mapping[str, Any]]:
         """The Events that the operator created."""
-        return [each.body for each in self.writes if each.plural == EVENTS.plural]
+        return [write.body for write in self.writes if write.plural == EVENTS.plural]
 
     def document(self) -> Document | None:
         """Return the rendered document."""
@@ -168,7 +168,7 @@ class Server:
         document, pod = self.document(), self.find(PODS, "app-driver")
         assert document is not None
         assert pod is not None
-        topics = {Key(*name.split("__")): each for name, each in draining.items()}
+        topics = {Key(*name.split("__")): topic_report for name, topic_report in draining.items()}
         report = report_text(document, pod["metadata"]["uid"], topics, subscription=document.subscription, beat=beat)
         annotations = {**pod["metadata"]["annotations"], REPORT_ANNOTATION: report}
         self.put(PODS, "app-driver", pod["spec"], annotations=annotations)

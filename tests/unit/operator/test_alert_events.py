@@ -57,10 +57,10 @@ CORE: dict[str, tuple[Callable[[], World], str]] = {
 def test_the_cause_of_an_alert_is_one_event(alert: str) -> None:
     made, reason = CORE[alert]
     world = made()
-    assert [each for each, _ in world.events].count(reason) == 1
+    assert [event for event, _ in world.events].count(reason) == 1
     for _ in range(3):
         world.later(hours=2).settle()
-    assert [each for each, _ in world.events].count(reason) == 1
+    assert [event for event, _ in world.events].count(reason) == 1
 
 
 def test_a_driver_that_is_only_replaced_has_no_event() -> None:
@@ -68,12 +68,12 @@ def test_a_driver_that_is_only_replaced_has_no_event() -> None:
     world.application_is("Starting").driver = None
     world.settle().driver_starts().settle()
     assert world.condition("RolledOut") == ("True", "Confirmed")
-    assert "RolloutWithoutDriver" not in [each for each, _ in world.events]
+    assert "RolloutWithoutDriver" not in [event for event, _ in world.events]
 
 
 def reasons(server: Server) -> list[tuple[str, str]]:
     """Return kind of the object and reason of each Event."""
-    return [(each["regarding"]["kind"], each["reason"]) for each in server.events]
+    return [(event["regarding"]["kind"], event["reason"]) for event in server.events]
 
 
 def left_behind(server: Server, operator: Operator) -> None:

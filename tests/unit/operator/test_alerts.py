@@ -26,14 +26,14 @@ QUERIES = [(panel.title, query) for row in dashboard.ROWS.values() for panel in 
 def alerts() -> dict[str, dict[str, Any]]:
     """Return the alerts by name."""
     (group,) = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
-    return {each["alert"]: each for each in group["rules"]}
+    return {rule["alert"]: rule for rule in group["rules"]}
 
 
 def exported() -> set[str]:
     """Return the names of all series of the operator and of the jobs."""
-    series = {JOB_PREFIX + name + "_total" * each.counter for name, each in JOB_METRICS.items()}
-    for name, each in METRICS.items():
-        ends = ("_bucket", "_sum", "_count") if each.kind == "histogram" else ("",)
+    series = {JOB_PREFIX + name + "_total" * job_metric.counter for name, job_metric in JOB_METRICS.items()}
+    for name, metric in METRICS.items():
+        ends = ("_bucket", "_sum", "_count") if metric.kind == "histogram" else ("",)
         series |= {PREFIX + name + end for end in ends}
     return series
 
@@ -71,9 +71,9 @@ def test_the_runbooks_commands_fit_both_kinds() -> None:
         name, *kinds = re.findall("`([^`]+)`", line)
         table[name] = kinds
     groups = [api_version.partition("/")[0] for api_version in KINDS]
-    assert table["KIND"] == [f"sparkapplication.{each}" for each in groups]
+    assert table["KIND"] == [f"sparkapplication.{group}" for group in groups]
     assert table["DRIVER"] == [f"-l spark-role=driver,{kind.NAME_LABEL}=APP" for kind in KINDS.values()]
-    assert len([each for each in commands if "KIND" in each or "DRIVER" in each]) > 4
+    assert len([command for command in commands if "KIND" in command or "DRIVER" in command]) > 4
     # A name of one kind in a command would be a command that fails for the other.
     assert not re.search("sparkoperator|spark.apache|APP-driver", "".join(commands))
 
@@ -101,13 +101,13 @@ def test_a_panel_queries_existing_metrics(title: str, query: str) -> None:
 
 
 def test_the_variables_of_the_dashboard_query_metrics() -> None:
-    variables = [each for each in dashboard.dashboard()["templating"]["list"] if each["type"] == "query"]
-    assert [unknown(each["definition"]) for each in variables] == [set(), set()]
+    variables = [template for template in dashboard.dashboard()["templating"]["list"] if template["type"] == "query"]
+    assert [unknown(variable["definition"]) for variable in variables] == [set(), set()]
 
 
 def test_the_dashboard_shows_what_each_alert_is_about() -> None:
     shown = {name for _, query in QUERIES for name in re.findall(rf"{PREFIX}\w+", query)}
-    alerted = {name for each in alerts().values() for name in re.findall(rf"{PREFIX}\w+", each["expr"])}
+    alerted = {name for alert in alerts().values() for name in re.findall(rf"{PREFIX}\w+", alert["expr"])}
     # their ages and counts are
     shown_otherwise = ("drain_overdue", "reporting", "revision_rejected", "draining_topics")
     shown_otherwise += ("rollout_without_driver", "application_down", "internal_topic_lost")

@@ -33,17 +33,17 @@ class Annotated(Server):
     @property
     def applied(self) -> list[Mapping[str, Any]]:
         """The specs of the subscriptions that were applied."""
-        return [each.body["spec"] for each in self.writes if each.method == "PATCH"]
+        return [write.body["spec"] for write in self.writes if write.method == "PATCH"]
 
     @property
     def deleted(self) -> list[str]:
         """The names of the subscriptions that were deleted."""
-        return [each.name for each in self.writes if each.method == "DELETE"]
+        return [write.name for write in self.writes if write.method == "DELETE"]
 
     @property
     def texts(self) -> list[str]:
         """The reasons and texts of the Events."""
-        return [f"{each['reason']}: {each['note']}" for each in self.events]
+        return [f"{event['reason']}: {event['note']}" for event in self.events]
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_a_misspelt_annotation_deletes_no_subscription(server: Annotated) -> Non
     server.application(KUBEFLOW_APPLICATIONS, ANNOTATED)
     server.application(KUBEFLOW_APPLICATIONS, {STREAMS_ANNOTATION[:-1]: "orders"})
     assert server.deleted == []
-    assert [each.partition(":")[0] for each in server.texts] == ["InvalidAnnotation"]
+    assert [text.partition(":")[0] for text in server.texts] == ["InvalidAnnotation"]
     server.application(KUBEFLOW_APPLICATIONS, {})
     assert server.deleted == ["app"]
 

@@ -26,8 +26,8 @@ ALWAYS = {"restartPolicy": "Always", "maxRestartAttempts": 10}
 def application(state: str = "RunningHealthy", *, history: tuple[str, ...] = (), **spec: Any) -> dict[str, Any]:
     """Return a SparkApplication in its third attempt."""
     moments = {
-        str(number): {"currentStateSummary": each, "lastTransitionTime": f"2026-11-01T00:00:{number:02}.000Z"}
-        for number, each in enumerate(history)
+        str(number): {"currentStateSummary": summary, "lastTransitionTime": f"2026-11-01T00:00:{number:02}.000Z"}
+        for number, summary in enumerate(history)
     }
     return {
         "apiVersion": "spark.apache.org/v1",

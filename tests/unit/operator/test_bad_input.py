@@ -36,7 +36,7 @@ def test_a_cluster_named_by_its_servers_drains() -> None:
     world.config_maps["flink"] = FLINKS.format(stream="orders", servers="w1:9092")
     world.settle()
     assert world.rendered() == {"e1:9092,e2:9092/orders": "Draining", "w1:9092/orders": "Active"}
-    assert [each.cluster for each in world.status.draining] == ["e1:9092,e2:9092"]
+    assert [drain.cluster for drain in world.status.draining] == ["e1:9092,e2:9092"]
 
 
 def test_a_cluster_named_by_its_servers_can_get_an_id() -> None:
@@ -55,7 +55,7 @@ def test_a_stream_with_a_space_in_its_name_drains() -> None:
     world.config_maps.clear()
     world.settle()
     assert world.rendered() == {"e1:9092/orders": "Draining"}
-    assert [each.stream for each in world.status.draining] == ["all orders"]
+    assert [drain.stream for drain in world.status.draining] == ["all orders"]
 
 
 @pytest.mark.parametrize("name", ["my.login", "a" * 57, "Login", "-login"])
@@ -84,7 +84,7 @@ def test_too_large_a_document_leaves_the_last_one_in_force() -> None:
     world = running(updateStrategy="Reload")
     before = world.document
     # These names compress badly.
-    names = [hashlib.sha512(str(each).encode()).hexdigest() for each in range(63 * 250)]
+    names = [hashlib.sha512(str(number).encode()).hexdigest() for number in range(63 * 250)]
     many = [cluster(f"c{n}", *names[250 * n : 250 * (n + 1)]) for n in range(63)]
     world.stream("orders", cluster("east"), *many).settle()
     assert world.document == before

@@ -32,7 +32,7 @@ def status(phase: Any, reason: str, **more: Any) -> SubscriptionStatus:
     resolved = condition("StreamsResolved", readable, "Resolved" if readable else "InvalidSubscription")
     reporting = condition("Reporting", None, more.pop("reporting", "Reporting"))
     each_of = (_rolled_out(reason), resolved, reporting)
-    conditions = tuple(each.model_copy(update={"last_transition_time": at(0)}) for each in each_of)
+    conditions = tuple(draft.model_copy(update={"last_transition_time": at(0)}) for draft in each_of)
     return SubscriptionStatus(rollout=rollout, restarted_at=at(10), conditions=conditions, **more)
 
 
@@ -182,7 +182,7 @@ def test_a_released_restart_is_not_in_flight() -> None:
 
 def restart(name: str, seconds: float = 0, streams: str = "orders", **more: Any) -> Restart:
     moments = {key: START + timedelta(seconds=more.pop(key)) for key in ("failed_at", "confirmed_at") if key in more}
-    keys = frozenset(StreamKey("ns", each) for each in streams.split())
+    keys = frozenset(StreamKey("ns", stream) for stream in streams.split())
     return Restart("ns", name, keys, "l/2", START + timedelta(seconds=seconds), **moments, **more)
 
 
@@ -240,9 +240,9 @@ TURNS: dict[str, tuple[list[Restart], RolloutRules, str]] = {
 def test_turns_follow_the_order(case: str) -> None:
     restarts, rules, expected = TURNS[case]
     ordered = turns(restarts, {StreamKey("ns", "orders"): rules}, 2)
-    reasons = [":RolloutPaused" if each.paused else ":Queued" if each.hindrance else "" for each in ordered]
-    assert " ".join(each.restart.name + reason for each, reason in zip(ordered, reasons, strict=True)) == expected
-    assert [each.place for each in ordered] == list(range(1, len(ordered) + 1))
+    reasons = [":RolloutPaused" if turn.paused else ":Queued" if turn.hindrance else "" for turn in ordered]
+    assert " ".join(turn.restart.name + reason for turn, reason in zip(ordered, reasons, strict=True)) == expected
+    assert [turn.place for turn in ordered] == list(range(1, len(ordered) + 1))
 
 
 def test_a_pause_names_the_failure_and_the_way_out() -> None:

@@ -141,8 +141,8 @@ def test_a_restore_of_etcd_removes_later_objects() -> None:
 
 def test_a_version_derived_before_a_restore_counts_no_more() -> None:
     cache = Cache()
-    for each in (stream(8), stream(9)):
-        cache.put(STREAMS, each)
+    for version in (stream(8), stream(9)):
+        cache.put(STREAMS, version)
     assert cache.derive(stream(9), kind) == "the second life"
     listed(cache, stream(5))
     again = {**stream(9), "spec": "the third life"}
@@ -244,7 +244,7 @@ def test_a_listing_removes_only_objects_cached_before_it() -> None:
         return Listing([], 8)
 
     cache.apply_listing(STREAMS, None, listing)
-    assert [each["metadata"]["name"] for each in cache.all(STREAMS, "ns")] == ["newer"]
+    assert [cached_stream["metadata"]["name"] for cached_stream in cache.all(STREAMS, "ns")] == ["newer"]
 
 
 def test_on_change_is_called_for_changes_only() -> None:

@@ -39,7 +39,7 @@ def servers(world: World) -> dict[str, str]:
     assert world.document is not None
     parsed = parse_document(world.document.text(), source="document")
     unite(parsed.streams.values())
-    return {name: each["clusters"]["east"]["bootstrapServers"] for name, each in world.document.streams.items()}
+    return {name: stream["clusters"]["east"]["bootstrapServers"] for name, stream in world.document.streams.items()}
 
 
 def test_a_conflict_does_not_depend_on_an_unread_third() -> None:
@@ -196,7 +196,7 @@ def reconciled_after(kind: str) -> set[str]:
             await operator.queue.next()
         operator.take(STREAMS, kind, kafka_stream("bills", "other:9092", version=2))
         await asyncio.sleep(0)
-        seen.update(each.name for each in operator.queue._waiting if isinstance(each, Ref))
+        seen.update(queue_entry.name for queue_entry in operator.queue._waiting if isinstance(queue_entry, Ref))
 
     asyncio.run(story())
     return seen
@@ -232,5 +232,5 @@ def test_a_conflict_names_the_streams_that_disagree() -> None:
         "b": ["disagrees with stream 'c' about cluster 'east' (startingOffsets differ)"],
         "c": ["disagrees with stream 'b' about cluster 'east' (startingOffsets differ)"],
     }
-    with pytest.raises(MetadataConflictError, match="the streams 'b' and 'c' disagree"):
+    with pytest.raises(MetadataConflictError, match="streams 'b' and 'c' disagree"):
         unite(streams)

@@ -109,7 +109,7 @@ def resolved_as(reason: str) -> Callable[[Write], bool]:
 
     def is_it(write: Write) -> bool:
         conditions = write.body.get("status", {}).get("conditions", [])
-        resolved = [each["reason"] for each in conditions if each["type"] == "StreamsResolved"]
+        resolved = [condition["reason"] for condition in conditions if condition["type"] == "StreamsResolved"]
         return made("PUT", "kafkastreamsubscriptions")(write) and resolved == [reason]
 
     return is_it
@@ -162,10 +162,10 @@ LEASE = "12"
 def picture(server: Server) -> list[Mapping[str, Any]]:
     """Return all objects without resourceVersions, and without the annotation that only wakes the kubelet."""
     objects = copy.deepcopy(list(server.objects.values()))
-    for each in objects:
-        del each["metadata"]["resourceVersion"]
-        each["metadata"].get("annotations", {}).pop(REFRESH_ANNOTATION, None)
-    return sorted(objects, key=lambda each: each["metadata"]["uid"])
+    for manifest in objects:
+        del manifest["metadata"]["resourceVersion"]
+        manifest["metadata"].get("annotations", {}).pop(REFRESH_ANNOTATION, None)
+    return sorted(objects, key=lambda manifest: manifest["metadata"]["uid"])
 
 
 @pytest.mark.parametrize(

@@ -76,16 +76,16 @@ def events() -> set[str]:
 def drain_reasons() -> set[str]:
     """Return the fixed parts of the texts that say what a drain waits for, each up to its remedy."""
     tree = ast.parse((CODE / "core" / "drain_evidence.py").read_text(encoding="utf-8"))
-    functions = [each for each in tree.body if getattr(each, "name", "") in ("missing_evidence", "_unfinished")]
-    returned = [each for function in functions for each in ast.walk(function) if isinstance(each, ast.Return)]
-    texts = [each.value for node in returned for each in ast.walk(node) if isinstance(each, ast.Constant)]
+    functions = [member for member in tree.body if getattr(member, "name", "") in ("missing_evidence", "_unfinished")]
+    returned = [child for function in functions for child in ast.walk(function) if isinstance(child, ast.Return)]
+    texts = [leaf.value for node in returned for leaf in ast.walk(node) if isinstance(leaf, ast.Constant)]
     texts += _WITHOUT_DRIVER.values()
-    return {re.split("[:.]", each)[0].strip() for each in texts} - {""}
+    return {re.split("[:.]", text)[0].strip() for text in texts} - {""}
 
 
 def of(kind: str) -> list[dict[str, Any]]:
     """Return the objects of a kind in the guide's examples."""
-    examples = [each for each in SNIPPETS if each["kind"] == kind]
+    examples = [snippet for snippet in SNIPPETS if snippet["kind"] == kind]
     assert examples
     return examples
 
@@ -155,14 +155,14 @@ def test_every_flag_is_in_the_guide_and_no_other(capsys: pytest.CaptureFixture[s
 
 
 def test_the_streams_and_subscriptions_of_the_guide_are_valid() -> None:
-    for each in of("KafkaStream"):
-        KafkaStreamSpec.model_validate(each["spec"])
-    for each in of("KafkaStreamSubscription"):
-        SubscriptionSpec.model_validate(each["spec"])
+    for manifest in of("KafkaStream"):
+        KafkaStreamSpec.model_validate(manifest["spec"])
+    for reader in of("KafkaStreamSubscription"):
+        SubscriptionSpec.model_validate(reader["spec"])
 
 
 def test_each_application_of_the_guide_mounts_what_it_needs() -> None:
-    applications = {each["metadata"]["name"]: each for each in of("SparkApplication")}
+    applications = {workload["metadata"]["name"]: workload for workload in of("SparkApplication")}
     subscriptions = of("KafkaStreamSubscription")
     assert len(applications) == len(subscriptions) > 1
     for reader in subscriptions:
@@ -170,13 +170,13 @@ def test_each_application_of_the_guide_mounts_what_it_needs() -> None:
         application = applications[name]
         manifest = {**application, "metadata": {**application["metadata"], "uid": "u", "resourceVersion": "1"}}
         read = kubeflow.application_of(manifest)
-        assert read.mounts == {each["name"] for each in reader["spec"].get("secrets", [])}
+        assert read.mounts == {secret["name"] for secret in reader["spec"].get("secrets", [])}
         mount = {"name": config_map_name(name), "path": kubernetes_names.MOUNT_PATH}
         assert application["spec"]["driver"]["configMaps"][0] == mount
 
 
 def test_the_guides_subscriptions_get_their_streams_and_secrets() -> None:
-    streams = {each["metadata"]["name"]: each["spec"] for each in of("KafkaStream")}
+    streams = {manifest["metadata"]["name"]: manifest["spec"] for manifest in of("KafkaStream")}
     for reader in of("KafkaStreamSubscription"):
         asked = {
             cluster["secretRef"]["name"]
@@ -184,7 +184,7 @@ def test_the_guides_subscriptions_get_their_streams_and_secrets() -> None:
             for cluster in streams[stream]["clusters"]
             if "secretRef" in cluster
         }
-        assert asked == {each["name"] for each in reader["spec"].get("secrets", [])}
+        assert asked == {secret["name"] for secret in reader["spec"].get("secrets", [])}
 
 
 def test_the_app_yaml_of_the_guide_is_valid_and_mounted(tmp_path: Path) -> None:
@@ -192,8 +192,8 @@ def test_the_app_yaml_of_the_guide_is_valid_and_mounted(tmp_path: Path) -> None:
     file = tmp_path / "app.yaml"
     file.write_text(config_map["data"]["app.yaml"], encoding="utf-8")
     config = load_config(file)
-    (application,) = (each for each in of("SparkApplication") if each["metadata"]["name"] == config.name)
-    mounted = {each["name"]: each["path"] for each in application["spec"]["driver"]["configMaps"]}
+    (application,) = (manifest for manifest in of("SparkApplication") if manifest["metadata"]["name"] == config.name)
+    mounted = {mount["name"]: mount["path"] for mount in application["spec"]["driver"]["configMaps"]}
     assert str(config.file.metadata) == kubernetes_names.MOUNT_PATH
     assert application["spec"]["arguments"] == ["run", f"{mounted[config_map['metadata']['name']]}/app.yaml"]
 
@@ -209,8 +209,8 @@ def test_the_app_yaml_of_the_guide_is_valid_and_mounted(tmp_path: Path) -> None:
 )
 def test_each_example_has_the_role_of_drivers(file: str) -> None:
     objects = list(yaml.safe_load_all((ROOT / "examples" / file).read_text(encoding="utf-8")))
-    (role,) = [each for each in objects if each["kind"] == "Role"]
-    (binding,) = [each for each in objects if each["kind"] == "RoleBinding"]
+    (role,) = [manifest for manifest in objects if manifest["kind"] == "Role"]
+    (binding,) = [manifest for manifest in objects if manifest["kind"] == "RoleBinding"]
     assert role["metadata"]["name"] == binding["roleRef"]["name"] == kubernetes_names.REPORTER_ROLE
     verbs = list(kubernetes_names.REPORTER_VERBS)
     assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]
@@ -223,7 +223,7 @@ def test_the_guide_has_the_commands_of_the_condition() -> None:
     world.driver = replace(world.driver, namespace="spark-jobs", account="spark")
     commands = re.findall(r"`(kubectl [^`]+)`", world.settle().message("Reporting"))
     assert len(commands) == 2
-    assert [each for each in commands if each not in GUIDE] == []
+    assert [kubectl_command for kubectl_command in commands if kubectl_command not in GUIDE] == []
 
 
 def test_argo_cds_health_scripts_use_existing_conditions() -> None:
@@ -233,7 +233,7 @@ def test_argo_cds_health_scripts_use_existing_conditions() -> None:
     assert list(patch["data"]) == [prefix + kind for kind in kinds_of_ours.values()]
     for (model, kind), script in zip(kinds_of_ours.items(), patch["data"].values(), strict=True):
         asked = set(re.findall(r'found\["(\w+)"\]|each\.type == "(\w+)"', script))
-        assert {"".join(each) for each in asked} <= calls("condition", 0)
+        assert {"".join(pair) for pair in asked} <= calls("condition", 0)
         assert set(re.findall(r'reason == "(\w+)"', script)) <= reasons()
         assert set(re.findall(r"obj\.status\.(\w+)", script)) <= {to_camel(name) for name in model.model_fields}, kind
         assert set(re.findall(r'"(Healthy|Progressing|Degraded|Suspended|Missing|Unknown)"', script)) >= {"Healthy"}
@@ -251,10 +251,10 @@ def test_the_pod_of_the_tools_has_the_mounts_of_the_example() -> None:
     page = (ROOT / "docs" / "how-to" / "tools.md").read_text(encoding="utf-8")
     (text,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     pod, driver = yaml.safe_load(text)["spec"], of("SparkApplication")[0]["spec"]["driver"]
-    mounts = {each["mountPath"]: each["name"] for each in pod["containers"][0]["volumeMounts"]}
-    volumes = {each["name"]: each for each in pod["volumes"]}
-    for each in driver["configMaps"]:
-        assert volumes[mounts[each["path"]]]["configMap"]["name"] == each["name"]
+    mounts = {mount["mountPath"]: mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    for config_map in driver["configMaps"]:
+        assert volumes[mounts[config_map["path"]]]["configMap"]["name"] == config_map["name"]
     (data,) = driver["volumeMounts"]
     assert volumes[mounts[data["mountPath"]]] in of("SparkApplication")[0]["spec"]["volumes"]
 

@@ -44,7 +44,7 @@ def test_operator_and_driver_read_a_document_as_packed(clusters: int, key: str, 
     raw = data[key].encode() if key in data else base64.b64decode(binary[key])
     (tmp_path / key).write_bytes(raw)
     service = FileMetadataService(tmp_path)
-    assert [each.stream_id for each in service.get_all_streams()] == ["orders"]
+    assert [stream.stream_id for stream in service.get_all_streams()] == ["orders"]
     assert service.revision is not None
     assert (service.revision.lineage, service.revision.counter, service.revision.hash) == ("l", 4, document.hash)
 
@@ -54,7 +54,7 @@ def test_the_source_of_this_version_reads_what_is_rendered() -> None:
     world.stream("orders", cluster("west")).settle()
     assert world.document is not None
     document = parse_document(world.document.text(), source="rendered")
-    states = {name: each.state for name, each in document.streams["orders"].clusters.items()}
+    states = {name: cluster_entry.state for name, cluster_entry in document.streams["orders"].clusters.items()}
     assert states == {"east": "Draining", "west": "Active"}
 
 
@@ -268,7 +268,7 @@ def test_a_rename_undone_without_renamed_from_is_held() -> None:
     world.driver_reports()
     world.stream("orders", cluster("east")).settle()
     assert world.rendered() == {"new-east/orders": "Active"}
-    assert "renamed from 'east', which is still read under that id" in world.message("StreamsResolved")
+    assert "renamed from 'east', which is still read" in world.message("StreamsResolved")
     world.stream("orders", cluster("east", renamedFrom="new-east")).settle()
     assert world.rendered() == {"east/orders": "Active"}
 
@@ -385,7 +385,7 @@ def test_a_forged_report_makes_nothing_active(how: str, what: str) -> None:
         state for key, state in world.rendered().items() if key != "west/orders"
     }
     assert world.document is None or "login" not in str(
-        [each.get("secretFolder") for stream in world.document.streams.values() for each in stream["clusters"].values()]
+        [spec.get("secretFolder") for stream in world.document.streams.values() for spec in stream["clusters"].values()]
     )
 
 

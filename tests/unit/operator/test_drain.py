@@ -66,7 +66,7 @@ def test_a_deleted_stream_drains_by_the_rules_it_had() -> None:
     del world.streams["orders"]
     world.settle()
     assert world.rendered() == {"east/orders": "Draining", "west/orders": "Draining"}
-    assert {each.quiet_period for each in world.status.draining} == {"10m"}
+    assert {drain.quiet_period for drain in world.status.draining} == {"10m"}
     world.driver_reports(east__orders=DRAINED, west__orders=replace(DRAINED, quiet_s=601)).settle()
     assert world.rendered() == {"east/orders": "Draining"}
 
@@ -104,7 +104,7 @@ def test_a_drain_goes_on_under_the_new_id() -> None:
     world.later(hours=1)
     world.stream("orders", cluster("new", "orders", renamedFrom="east")).settle()
     assert world.rendered() == {"new/orders": "Active", "new/retry": "Draining"}
-    assert [each.since for each in world.status.draining] == [since]
+    assert [drain.since for drain in world.status.draining] == [since]
 
 
 SECRET = {"cluster": "east", "name": "login", "allowedServers": ["east:9092"]}
@@ -287,7 +287,7 @@ def test_a_death_at_a_drains_begin_loses_nothing() -> None:
         world.stream("orders", cluster("west"))
         world.settle_with_deaths(writes)
         assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
-        assert [each.cluster for each in world.status.draining] == ["east"]
+        assert [drain.cluster for drain in world.status.draining] == ["east"]
         assert east_drains(world)
 
 
@@ -345,7 +345,7 @@ def test_a_topic_of_two_streams_drains_if_one_of_them_says_so(policies: tuple[st
 def test_the_longest_quiet_period_of_two_streams_counts(turned: bool) -> None:
     long, short = {"quietPeriod": "1h", "timeout": "2h"}, {"quietPeriod": "1m", "timeout": "2d"}
     world = shared(short, long) if turned else shared(long, short)
-    assert {(each.quiet_period, each.timeout) for each in world.status.draining} == {("1h", "2d")}
+    assert {(drain.quiet_period, drain.timeout) for drain in world.status.draining} == {("1h", "2d")}
     del world.streams["a"], world.streams["b"]  # the document keeps their settings
     world.settle()
     world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=3599)).settle()
@@ -356,7 +356,7 @@ def test_the_longest_quiet_period_of_two_streams_counts(turned: bool) -> None:
 
 def test_an_immediate_stream_lengthens_no_quiet_period() -> None:
     world = shared({"policy": "Immediate", "quietPeriod": "1h"}, {"quietPeriod": "1m"})
-    assert {each.quiet_period for each in world.status.draining} == {"1m"}
+    assert {drain.quiet_period for drain in world.status.draining} == {"1m"}
 
 
 @pytest.mark.parametrize("mistake", [{"startingOffsets": "begin"}, {"properties": {"plugin.library.paths": "x"}}])
@@ -366,4 +366,4 @@ def test_a_mistake_in_a_stream_does_not_shorten_its_quiet_period(mistake: dict[s
     world.stream("orders", {**cluster("west"), **mistake}, quietPeriod="1m").settle()
     assert world.condition("StreamsResolved") == ("False", "InvalidStream")
     assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
-    assert {each.quiet_period for each in world.status.draining} == {"1h"}
+    assert {drain.quiet_period for drain in world.status.draining} == {"1h"}

@@ -225,7 +225,7 @@ def test_each_state_without_a_driver_has_its_remedy(life: Life) -> None:
         world.application = None
     world.settle()
     reason = world.status.draining[0].message
-    assert [each for each, what in REMEDIES.items() if what in reason] == [life]
+    assert [life_state for life_state, what in REMEDIES.items() if what in reason] == [life]
     world.later(hours=1)
     before = len(world.writes)
     world.settle()

@@ -43,7 +43,7 @@ def stays_silent(world: World, seconds: float) -> None:
 
 def events_of(world: World, reason: str) -> int:
     """Return the number of Events with this reason."""
-    return [each for each, _ in world.events].count(reason)
+    return [event for event, _ in world.events].count(reason)
 
 
 def test_a_silent_driver_is_one_event_after_its_time() -> None:
@@ -167,7 +167,7 @@ def test_the_text_begins_with_a_driver_that_still_starts() -> None:
     stays_silent(world, PATIENCE_S)
     message = world.message("Reporting")
     places = [
-        message.index(each) for each in ("still be starting", "lacks the right", "runbooks.md#kafkastreamreportinglost")
+        message.index(hint) for hint in ("still be starting", "lacks the right", "runbooks.md#kafkastreamreportinglost")
     ]
     assert places == sorted(places)
     assert message.startswith("driver driver-1 has run for 120 s without a report")

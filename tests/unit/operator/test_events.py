@@ -81,7 +81,7 @@ def test_a_confirmed_roll_out_is_one_normal_event(strategy: str) -> None:
         restarted(world)
     else:
         world.driver_reports().settle()
-    assert [each for each in world.events if each[0] == "Confirmed"] == [("Confirmed", "revision 2 is in force")]
+    assert [event for event in world.events if event[0] == "Confirmed"] == [("Confirmed", "revision 2 is in force")]
     assert "Confirmed" in NORMAL_EVENTS
     reasons(world)
     world.later(minutes=5).changes(pause={"reason": "freeze"}).settle()
@@ -120,7 +120,8 @@ def operator(server: Server) -> Operator:
 def events(server: Server) -> list[tuple[str, ...]]:
     """Return kind and name of the object of each Event, its type and its reason."""
     return [
-        (each["regarding"]["kind"], each["regarding"]["name"], each["type"], each["reason"]) for each in server.events
+        (event["regarding"]["kind"], event["regarding"]["name"], event["type"], event["reason"])
+        for event in server.events
     ]
 
 
@@ -156,7 +157,7 @@ def test_a_subscription_of_a_newer_crd_is_invalid(server: Server, operator: Oper
     subscription = server.find(SUBSCRIPTIONS)
     assert subscription is not None
     assert subscription["status"]["rendered"] == kept["rendered"]
-    found_by_type = {each["type"]: each for each in subscription["status"]["conditions"]}
+    found_by_type = {entry["type"]: entry for entry in subscription["status"]["conditions"]}
     assert (found_by_type["Ready"]["status"], found_by_type["Ready"]["reason"]) == ("False", "InvalidSubscription")
     assert "spec.updateStrategy: must be 'Restart', 'Reload' or 'Auto'" in found_by_type["Ready"]["message"]
     assert "hunter2" not in str(found_by_type)
@@ -197,7 +198,7 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize("why", REFUSALS, ids=[each[2] for each in REFUSALS])
+@pytest.mark.parametrize("why", REFUSALS, ids=[refusal[2] for refusal in REFUSALS])
 def test_a_refused_status_is_a_condition_and_one_event(
     server: Server, operator: Operator, why: tuple[int, str, str]
 ) -> None:
@@ -219,17 +220,17 @@ def test_a_refused_status_is_a_condition_and_one_event(
         with pytest.raises(ApiError):  # the queue retries it with a growing back-off
             operator.reconcile(SUBSCRIPTIONS, "app")
     assert events(server)[count:] == [("KafkaStreamSubscription", "app", "Warning", "StatusRefused")]
-    made = [(each.method, each.plural) for each in server.writes[len(before) :] if each.plural != "events"]
+    made = [(call.method, call.plural) for call in server.writes[len(before) :] if call.plural != "events"]
     assert made == [("PUT", "configmaps"), ("PUT", "kafkastreamsubscriptions")]
     subscription = server.find(SUBSCRIPTIONS)
     assert subscription is not None
-    by_type = {each["type"]: (each["status"], each["reason"]) for each in subscription["status"]["conditions"]}
+    by_type = {entry["type"]: (entry["status"], entry["reason"]) for entry in subscription["status"]["conditions"]}
     assert by_type["Ready"] == ("False", "StatusRefused")
     server.refuses = lambda write: 0
     rest(server)
     subscription = server.find(SUBSCRIPTIONS)
     assert subscription is not None
-    by_type = {each["type"]: (each["status"], each["reason"]) for each in subscription["status"]["conditions"]}
+    by_type = {entry["type"]: (entry["status"], entry["reason"]) for entry in subscription["status"]["conditions"]}
     assert by_type["StreamsResolved"] == ("True", "Resolved")
 
 
@@ -244,7 +245,7 @@ def test_a_refused_document_is_a_condition_and_one_event(server: Server, operato
     assert events(server) == [("KafkaStreamSubscription", "app", "Warning", "DocumentRefused")]
     subscription = server.find(SUBSCRIPTIONS)
     assert subscription is not None
-    found_by_type = {each["type"]: each for each in subscription["status"]["conditions"]}
+    found_by_type = {entry["type"]: entry for entry in subscription["status"]["conditions"]}
     assert [found_by_type[kind]["status"] for kind in ("StreamsResolved", "Ready", "Stalled")] == [
         "False",
         "False",
@@ -256,7 +257,7 @@ def test_a_refused_document_is_a_condition_and_one_event(server: Server, operato
     operator.reconcile(SUBSCRIPTIONS, "app")
     subscription = server.find(SUBSCRIPTIONS)
     assert subscription is not None
-    found_by_type = {each["type"]: each for each in subscription["status"]["conditions"]}
+    found_by_type = {entry["type"]: entry for entry in subscription["status"]["conditions"]}
     assert (found_by_type["StreamsResolved"]["status"], found_by_type["Stalled"]["status"]) == ("True", "False")
     assert subscription["status"]["rendered"]["counter"] == 1
 
@@ -284,5 +285,5 @@ def test_a_condition_that_is_behind_keeps_its_generation(after: Callable[[World]
     behind = {"RolledOut", "Mounted", "Reporting", "Drained", "ApplicationFound", "Finished", "ClusterNeverReached"}
     status = after(world)
     assert status.observed_generation == 2
-    generations = {each.type: each.observed_generation for each in status.conditions}
+    generations = {entry.type: entry.observed_generation for entry in status.conditions}
     assert generations == dict.fromkeys(behind, 1) | dict.fromkeys(("StreamsResolved", *SUMMARY), 2)

@@ -101,10 +101,10 @@ def test_no_finished_application_has_to_be_started_again(life: Life) -> None:
     world.driver = replace(world.driver, report=replace(world.driver.report, finished=True))
     world.settle().application_is(life).settle()
     # Then nothing asks for a start
-    texts = [each.message for each in world.status.conditions]
+    texts = [condition.message for condition in world.status.conditions]
     status = world.stream_status("orders", [world.reader(life)], before, generation=2)
     assert safe_to_decommission(status)[0] == "True"
-    assert not any("start it again" in each for each in [*texts, safe_to_decommission(status)[1]])
+    assert not any("start it again" in text for text in [*texts, safe_to_decommission(status)[1]])
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["status kept", "status lost"])
@@ -117,7 +117,7 @@ def test_an_operator_that_starts_anew_awaits_no_report(lost: bool) -> None:
     world.status = SubscriptionStatus() if lost else world.status
     world.later(hours=1).settle()
     assert world.condition("Ready") == world.condition("Finished") == ("True", "Finished")
-    assert "AwaitsReport" not in {each.reason for each in world.status.conditions}
+    assert "AwaitsReport" not in {condition.reason for condition in world.status.conditions}
     without_pod(world)
     assert world.condition("Ready") == ("True", "Finished")
 
@@ -323,8 +323,8 @@ def test_open_splits_are_named_with_the_warning() -> None:
 
 
 def test_both_kinds_show_whether_they_run_again() -> None:
-    apps = {each: test_kubeflow.application(restartPolicy={"type": each}) for each in ("Always", "OnFailure", "Never")}
-    shown = {each: bool(kubeflow.application_of(application).runs_again) for each, application in apps.items()}
+    apps = {rule: test_kubeflow.application(restartPolicy={"type": rule}) for rule in ("Always", "OnFailure", "Never")}
+    shown = {rule: bool(kubeflow.application_of(application).runs_again) for rule, application in apps.items()}
     assert shown == {"Always": True, "OnFailure": False, "Never": False}
     for policy in ("Always", "OnFailure"):
         tolerations = {"restartConfig": {"restartPolicy": policy}}

@@ -76,7 +76,7 @@ def test_drain_settings_survive_the_loss_of_the_document() -> None:
     world.changes(streams={"ids": ["bills"]})
     world.edited = True
     world.settle()
-    assert {each.quiet_period for each in world.status.draining} == {"10m"}
+    assert {drain.quiet_period for drain in world.status.draining} == {"10m"}
 
 
 @pytest.mark.parametrize("deleted", ["before the loss", "after the loss"])
@@ -93,7 +93,7 @@ def test_drain_settings_survive_a_document_lost_in_a_pause(held_up: dict[str, An
     world.settle()
     world.streams.pop("orders", None)
     world.changes(pause=None, streams={"pattern": ".*"}).settle()
-    assert [(each.cluster, each.quiet_period) for each in world.status.draining] == [("east", "10m")]
+    assert [(drain.cluster, drain.quiet_period) for drain in world.status.draining] == [("east", "10m")]
 
 
 def test_a_lost_document_shortens_no_quiet_period() -> None:
@@ -104,7 +104,7 @@ def test_a_lost_document_shortens_no_quiet_period() -> None:
     world.stream("orders", cluster("east"), quietPeriod="10m").settle()
     del world.streams["accounts"], world.streams["orders"]
     world.settle()
-    assert {each.topic: each.quiet_period for each in world.status.draining} == {"orders": "10m", "retry": "5m"}
+    assert {drain.topic: drain.quiet_period for drain in world.status.draining} == {"orders": "10m", "retry": "5m"}
     world.document = None
     world.settle()
-    assert {each.topic: each.quiet_period for each in world.status.draining}["orders"] == "10m"
+    assert {drain.topic: drain.quiet_period for drain in world.status.draining}["orders"] == "10m"

@@ -30,7 +30,7 @@ PAIRS = {"Healthy": "Current", "Progressing": "InProgress", "Degraded": "Failed"
 """{Argo CD's health: the status of kstatus that means the same}."""
 BASE = EXAMPLE / "repository" / "base"
 PAGE = (ROOT / "docs" / "how-to" / "gitops.md").read_text(encoding="utf-8")
-SUBJECTS = [re.findall(r"^Subject: (.+)$", each.read_text(), re.MULTILINE)[0] for each in PATCHES]
+SUBJECTS = [re.findall(r"^Subject: (.+)$", patch_file.read_text(), re.MULTILINE)[0] for patch_file in PATCHES]
 
 
 @functools.cache
@@ -39,13 +39,13 @@ def recorded(kind: str, state: str) -> dict[str, Any]:
     return STREAMS[state][0]() if kind == "KafkaStream" else states.subscription(SUBSCRIPTIONS[state][0]())
 
 
-EVERY_STATE = [("KafkaStream", each) for each in STREAMS] + [
-    ("KafkaStreamSubscription", each) for each in SUBSCRIPTIONS
+EVERY_STATE = [("KafkaStream", stream_state) for stream_state in STREAMS] + [
+    ("KafkaStreamSubscription", subscription) for subscription in SUBSCRIPTIONS
 ]
 
 
 def condition(manifest: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    return next(dict(each) for each in manifest["status"]["conditions"] if each["type"] == kind)
+    return next(dict(entry) for entry in manifest["status"]["conditions"] if entry["type"] == kind)
 
 
 @pytest.mark.parametrize(("kind", "state"), EVERY_STATE)
@@ -97,8 +97,8 @@ def written(file: Path) -> Iterator[tuple[str, str]]:
 
 def reported(kind: str) -> set[tuple[str, str]]:
     """Return type and reason of each condition in a recorded state."""
-    manifests = [recorded(*each) for each in EVERY_STATE if each[0] == kind]
-    return {(each["type"], each["reason"]) for one in manifests for each in one["status"]["conditions"]}
+    manifests = [recorded(*pair) for pair in EVERY_STATE if pair[0] == kind]
+    return {(entry["type"], entry["reason"]) for one in manifests for entry in one["status"]["conditions"]}
 
 
 def test_every_reason_of_a_stream_is_in_a_recorded_state() -> None:
@@ -106,8 +106,8 @@ def test_every_reason_of_a_stream_is_in_a_recorded_state() -> None:
 
 
 def test_every_reason_of_a_subscription_is_recorded() -> None:
-    files = [each for each in CODE.rglob("*.py") if each.name != "stream_status.py"]
-    expected = {each for file in files for each in written(file)}
+    files = [module for module in CODE.rglob("*.py") if module.name != "stream_status.py"]
+    expected = {pair for file in files for pair in written(file)}
     expected |= {("StreamsResolved", reason) for reason in calls("Held", 1) | calls("Refusal", 0)}
     expected |= {("ApplicationFound", life) for life in get_args(Life) if life != "Absent"}
     assert len(expected) > 50
@@ -118,7 +118,7 @@ def test_nothing_that_moves_is_stalled() -> None:
     both = {
         state
         for kind, state in EVERY_STATE
-        if all(condition(recorded(kind, state), each)["status"] == "True" for each in ("Reconciling", "Stalled"))
+        if all(condition(recorded(kind, state), flag)["status"] == "True" for flag in ("Reconciling", "Stalled"))
     }
     assert both == set()
 
@@ -129,7 +129,7 @@ def judged(world: World) -> set[str]:
     for _ in range(20):
         writes = len(world.writes)
         world.look()
-        assert [world.condition(each)[0] for each in ("Stalled", "Reconciling")] != ["True", "True"]
+        assert [world.condition(kind)[0] for kind in ("Stalled", "Reconciling")] != ["True", "True"]
         healths |= {health(states.subscription(world)).status, health(states.stream(world)).status}
         if len(world.writes) == writes:
             return healths
@@ -163,8 +163,8 @@ def test_a_migration_is_never_degraded(strategy: str, secret: bool) -> None:
 
 def objects(folder: str) -> list[dict[str, Any]]:
     """Return the objects in the files of a folder, without what only kustomize reads."""
-    texts = [each.read_text(encoding="utf-8") for each in sorted((EXAMPLE / folder).glob("*.yaml"))]
-    return [each for text in texts for each in yaml.safe_load_all(text) if "apiVersion" in each]
+    texts = [yaml_file.read_text(encoding="utf-8") for yaml_file in sorted((EXAMPLE / folder).glob("*.yaml"))]
+    return [manifest for text in texts for manifest in yaml.safe_load_all(text) if "apiVersion" in manifest]
 
 
 def part_of(part: Any, whole: Any) -> bool:
@@ -172,7 +172,7 @@ def part_of(part: Any, whole: Any) -> bool:
     if isinstance(part, Mapping):
         return isinstance(whole, Mapping) and all(key in whole and part_of(part[key], whole[key]) for key in part)
     if isinstance(part, list):
-        return isinstance(whole, list) and all(any(part_of(each, other) for other in whole) for each in part)
+        return isinstance(whole, list) and all(any(part_of(entry, other) for other in whole) for entry in part)
     return bool(part == whole)
 
 
@@ -190,22 +190,22 @@ def test_the_repository_has_the_lines_of_the_example() -> None:
 
 def test_the_repositorys_app_is_valid_and_mounted() -> None:
     config = load_config(BASE / "app.yaml")
-    (application,) = [each for each in objects("repository/base") if each["kind"] == "SparkApplication"]
+    (application,) = [manifest for manifest in objects("repository/base") if manifest["kind"] == "SparkApplication"]
     (generated,) = yaml.safe_load((BASE / "kustomization.yaml").read_text())["configMapGenerator"]
-    mounted = {each["name"]: each["path"] for each in application["spec"]["driver"]["configMaps"]}
+    mounted = {mount["name"]: mount["path"] for mount in application["spec"]["driver"]["configMaps"]}
     assert config.name == application["metadata"]["name"]
     assert application["spec"]["arguments"] == ["run", f"{mounted[generated['name']]}/{generated['files'][0]}"]
 
 
 def test_the_repositorys_stream_and_subscription_fit() -> None:
-    (stream,) = [each for each in objects("repository/production") if each["kind"] == "KafkaStream"]
-    (reader,) = [each for each in objects("repository/base") if each["kind"] == "KafkaStreamSubscription"]
+    (stream,) = [manifest for manifest in objects("repository/production") if manifest["kind"] == "KafkaStream"]
+    (reader,) = [manifest for manifest in objects("repository/base") if manifest["kind"] == "KafkaStreamSubscription"]
     KafkaStreamSpec.model_validate(stream["spec"])
     assert SubscriptionSpec.model_validate(reader["spec"]).streams.ids == (stream["metadata"]["name"],)
 
 
 def test_both_tools_apply_the_same_overlay() -> None:
-    (application,) = [each for each in objects("argocd") if each["kind"] == "Application"]
+    (application,) = [manifest for manifest in objects("argocd") if manifest["kind"] == "Application"]
     source, kustomization = objects("flux")
     overlay = EXAMPLE / "repository" / application["spec"]["source"]["path"]
     assert EXAMPLE / "repository" / kustomization["spec"]["path"] == overlay
@@ -241,7 +241,9 @@ def test_the_whole_migration_is_taken_back_at_once(tmp_path: Path) -> None:
 
 def test_the_page_shows_the_three_commits() -> None:
     shown = [
-        re.findall(r"^[-+].*$", each, re.MULTILINE) for each in re.findall(r"^```diff\n(.*?)^```$", PAGE, re.M | re.S)
+        re.findall(r"^[-+].*$", diff, re.MULTILINE) for diff in re.findall(r"^```diff\n(.*?)^```$", PAGE, re.M | re.S)
     ]
-    made = [re.findall(r"^[-+](?![-+]).*$", each.read_text().partition("\n+++ ")[2], re.MULTILINE) for each in PATCHES]
+    made = [
+        re.findall(r"^[-+](?![-+]).*$", patch.read_text().partition("\n+++ ")[2], re.MULTILINE) for patch in PATCHES
+    ]
     assert shown == made

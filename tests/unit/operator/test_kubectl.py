@@ -66,7 +66,7 @@ def test_watch_repeats_until_it_is_interrupted(
     assert kubectl.main(["watch", "--interval", "7", "-n", "jobs"]) == 0
     assert capsys.readouterr().out.count("no KafkaStream here") == 2
     assert pauses == [7.0, 7.0]
-    assert {"get"} == {each[2] for each in calls} and {"--namespace=jobs"} == {each[1] for each in calls}
+    assert {"get"} == {call[2] for call in calls} and {"--namespace=jobs"} == {call[1] for call in calls}
 
 
 def test_a_cluster_is_released_in_one_stream_only(
@@ -77,7 +77,8 @@ def test_a_cluster_is_released_in_one_stream_only(
     topics = [("orders", "orders"), ("orders", "retries"), ("payments", "pay")]
     status = {
         "draining": [
-            {"stream": each, "cluster": "east", "topic": topic, "since": since, "revision": 1} for each, topic in topics
+            {"stream": stream, "cluster": "east", "topic": topic, "since": since, "revision": 1}
+            for stream, topic in topics
         ],
         "released": ["north/old"],
     }
@@ -97,10 +98,10 @@ def test_a_cluster_is_released_in_one_stream_only(
     assert kubectl.main(["release", "orders", "east", "--reason", "gone"]) == 0
 
     # Then the topics of that stream are named, and the annotation has nothing that has counted
-    (written,) = (each for each in calls if "annotate" in each)
+    (written,) = (call for call in calls if "annotate" in call)
     assert "--resource-version=7" in written
     releases = written[-1].partition("=")[2].split(",")
-    assert [each.partition("@")[0] for each in releases] == ["north/new", "east/orders", "east/retries"]
+    assert [release.partition("@")[0] for release in releases] == ["north/new", "east/orders", "east/retries"]
     assert "east/pay" not in capsys.readouterr().out
 
 

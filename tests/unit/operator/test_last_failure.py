@@ -133,7 +133,7 @@ def test_pod_and_application_show_one_failure() -> None:
     world.driver_fails(IDENTITY).application_is("Failing").settle()
     assert world.status.failure is not None and world.status.failure.count == 1
     assert IDENTITY in world.message("ApplicationFound")
-    assert [IDENTITY in each for each in failed(world)] == [True]
+    assert [IDENTITY in note for note in failed(world)] == [True]
 
 
 def test_a_pod_is_not_counted_again_after_a_failed_submission() -> None:
@@ -159,7 +159,7 @@ def test_an_operator_that_starts_anew_counts_no_failure_twice() -> None:
 
 def test_a_failure_before_the_first_document_is_an_event() -> None:
     world = World().application_is("Failed", failure="denied").settle()
-    assert ["denied" in each for each in failed(world)] == [True]
+    assert ["denied" in note for note in failed(world)] == [True]
     world.later(minutes=1).settle()
     assert failed(world) == []
 
@@ -270,8 +270,8 @@ def test_a_pod_gone_before_the_reconciliation_is_not_lost() -> None:
     operator.works()
     subscription = server.find(SUBSCRIPTIONS)
     assert subscription is not None
-    ready = next(each for each in subscription["status"]["conditions"] if each["type"] == "Ready")
+    ready = next(condition for condition in subscription["status"]["conditions"] if condition["type"] == "Ready")
     assert ready["reason"] == "AwaitsReport" and "exit code 6: SinkError: password=***" in ready["message"]
-    (event,) = [each for each in server.events if each["reason"] == "ApplicationFailed"]
+    (event,) = [server_event for server_event in server.events if server_event["reason"] == "ApplicationFailed"]
     assert (event["type"], "SinkError" in event["note"]) == ("Warning", True)
     assert "hunter2" not in str(server.writes) + str(subscription)

@@ -15,12 +15,12 @@ SECRET = "refused: sasl.password=hunter2, of https://bob:hunter2@registry"
 
 @pytest.fixture(autouse=True)
 def _logging_as_before() -> Iterator[None]:
-    loggers = [logging.getLogger(each) for each in ("", "kopf", "kafkastream_operator")]
-    handlers, levels = logging.getLogger().handlers[:], [each.level for each in loggers]
+    loggers = [logging.getLogger(logger_name) for logger_name in ("", "kopf", "kafkastream_operator")]
+    handlers, levels = logging.getLogger().handlers[:], [logger.level for logger in loggers]
     yield
     logging.getLogger().handlers[:] = handlers
-    for each, level in zip(loggers, levels, strict=True):
-        each.setLevel(level)
+    for changed_logger, level in zip(loggers, levels, strict=True):
+        changed_logger.setLevel(level)
 
 
 def fail(log: logging.Logger) -> None:

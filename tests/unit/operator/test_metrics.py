@@ -113,7 +113,7 @@ def world() -> Scraped:
 def test_the_page_lists_all_metrics_with_labels_and_kind() -> None:
     rows = re.findall(rf"^\| `{PREFIX}(\w+)` \| (\w+) \| ([^|]*) \| (.*) \|$", PAGE, re.MULTILINE)
     documented = {name: (kind, tuple(re.findall(r"\w+", labels)), doc) for name, kind, labels, doc in rows}
-    assert documented == {name: (each.kind, each.labels, each.help) for name, each in METRICS.items()}
+    assert documented == {name: (metric.kind, metric.labels, metric.help) for name, metric in METRICS.items()}
 
 
 def test_every_sample_has_the_labels_that_are_described(world: Scraped) -> None:
@@ -125,7 +125,7 @@ def test_every_sample_has_the_labels_that_are_described(world: Scraped) -> None:
     world.sees()
     scraped = world.scrape()
     shown = {re.sub("_(bucket|sum|count)$", "", name): {key for key, _ in labels} - {"le"} for name, labels in scraped}
-    assert shown == {name: set(each.labels) for name, each in METRICS.items()}
+    assert shown == {name: set(metric.labels) for name, metric in METRICS.items()}
 
 
 def test_a_fleet_at_rest_has_few_series_per_object(world: Scraped) -> None:
@@ -292,7 +292,7 @@ def test_a_refused_restart_is_no_restart(world: Scraped) -> None:
     world.works()
     world.work(Ref(SUBSCRIPTIONS, NAMESPACE, "app"))
     assert (world.value("subscription_restarts_total"), world.value("subscription_stalled")) == (0, 1)
-    assert "PatchRefused" in [each["reason"] for each in world.server.events]
+    assert "PatchRefused" in [event["reason"] for event in world.server.events]
 
 
 def test_a_drain_has_an_age_and_becomes_overdue(world: Scraped) -> None:
@@ -402,7 +402,7 @@ def test_a_failure_counts_once_though_a_later_write_fails(world: Scraped) -> Non
 
 def reasons(world: Scraped) -> list[str]:
     """Return the reasons of all Events."""
-    return [each["reason"] for each in world.server.events]
+    return [event["reason"] for event in world.server.events]
 
 
 @pytest.mark.parametrize(
@@ -462,7 +462,7 @@ def test_a_time_in_lower_case_is_read(world: Scraped) -> None:
     drain_since(world, world.server.now.strftime("%Y-%m-%dt%H:%M:%Sz"))
     world.later(minutes=1)
     ages = (world.value("subscription_drain_age_seconds"), world.value("stream_drain_age_seconds"))
-    assert [round(each or 0, -1) for each in ages] == [60, 60]
+    assert [round(seconds or 0, -1) for seconds in ages] == [60, 60]
 
 
 def test_the_series_vanish_with_their_object(world: Scraped) -> None:
@@ -568,8 +568,8 @@ def test_a_scrape_has_only_names_of_objects(world: Scraped) -> None:
     world.server.stream(cluster("west", startingOffsets="sometimes"))
     world.works()
     text = scrape(world.operator)
-    values = set(re.findall(r'="([^"]*)"', text)) - {each.full_name for each, _ in WATCHED}
-    assert {each for each in values if not re.fullmatch(r"[\d.]+|\+Inf", each)} == {NAMESPACE, "orders", "app"}
+    values = set(re.findall(r'="([^"]*)"', text)) - {resource.full_name for resource, _ in WATCHED}
+    assert {label for label in values if not re.fullmatch(r"[\d.]+|\+Inf", label)} == {NAMESPACE, "orders", "app"}
 
 
 def test_labels_with_quotes_stay_one_value() -> None:

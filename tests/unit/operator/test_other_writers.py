@@ -43,9 +43,11 @@ def test_a_second_writer_of_a_subscription_is_fought_slowly() -> None:
             SUBSCRIPTIONS, "app", {**stored["spec"], "updateStrategy": "Reload"}, labels=stored["metadata"]["labels"]
         )
         operator.works()
-    applied = [each for each in server.writes[before:] if (each.method, each.plural) == ("PATCH", SUBSCRIPTIONS.plural)]
+    applied = [call for call in server.writes[before:] if (call.method, call.plural) == ("PATCH", SUBSCRIPTIONS.plural)]
     assert 2 <= len(applied) < 10
-    reasons = [each.body["reason"] for each in server.writes if "somebody keeps changing" in each.body.get("note", "")]
+    reasons = [
+        write.body["reason"] for write in server.writes if "somebody keeps changing" in write.body.get("note", "")
+    ]
     assert reasons == ["SubscriptionTakenBack"]
 
 
@@ -70,9 +72,9 @@ def test_a_second_writer_of_the_document_is_fought_slowly(how: str) -> None:
             content = {"data": {"streams.json": "{}"} if how == "edited" else older["data"]}
             server.put(CONFIG_MAPS, DOCUMENT, {}, content, labels=older["metadata"]["labels"])
         operator.works()
-    assert [each.plural for each in server.writes[before:]].count("configmaps") == 2
+    assert [write.plural for write in server.writes[before:]].count("configmaps") == 2
     expected = ["Restored", "Restored", "DocumentContested"]
-    assert [each["reason"] for each in events_since(server, before)] == expected
+    assert [event["reason"] for event in events_since(server, before)] == expected
     assert ready(server) == ("False", "DocumentContested")
     server.now += timedelta(seconds=1)
     operator.works()
@@ -81,7 +83,7 @@ def test_a_second_writer_of_the_document_is_fought_slowly(how: str) -> None:
     server.now += MEMORY
     operator.works()
     assert ready(server)[1] != "DocumentContested"
-    assert [each["reason"] for each in events_since(server, before) if each["reason"] in expected] == expected
+    assert [event["reason"] for event in events_since(server, before) if event["reason"] in expected] == expected
 
 
 def test_a_new_revision_waits_for_no_contest() -> None:
@@ -108,7 +110,7 @@ def test_no_driver_is_restarted_onto_a_foreign_document() -> None:
 
 
 def test_the_pause_in_a_contest_has_a_bound() -> None:
-    assert [pause_after(each).total_seconds() for each in (0, 1, 2, 3, 8, 10_000)] == [0, 0, 1, 2, 60, 60]
+    assert [pause_after(count).total_seconds() for count in (0, 1, 2, 3, 8, 10_000)] == [0, 0, 1, 2, 60, 60]
 
 
 def replace_restored(status: SubscriptionStatus, *, at: datetime) -> SubscriptionStatus:
@@ -120,14 +122,14 @@ def replace_restored(status: SubscriptionStatus, *, at: datetime) -> Subscriptio
 
 def events_since(server: Server, count: int) -> list[Mapping[str, Any]]:
     """Return the Events among the writes after so many."""
-    return [each.body for each in server.writes[count:] if each.plural == EVENTS.plural]
+    return [write.body for write in server.writes[count:] if write.plural == EVENTS.plural]
 
 
 def ready(server: Server) -> tuple[str, str]:
     """Return status and reason of the subscription's `Ready`."""
     stored = server.find(SUBSCRIPTIONS)
     assert stored is not None
-    return next((each["status"], each["reason"]) for each in stored["status"]["conditions"] if each["type"] == "Ready")
+    return next((flag["status"], flag["reason"]) for flag in stored["status"]["conditions"] if flag["type"] == "Ready")
 
 
 def test_an_event_between_a_write_and_its_note_counts() -> None:
@@ -192,4 +194,4 @@ def safe(server: Server) -> str:
     """Return the status of the stream's `SafeToDecommission`."""
     stream = server.find(STREAMS, "orders")
     assert stream is not None
-    return next(each["status"] for each in stream["status"]["conditions"] if each["type"] == "SafeToDecommission")
+    return next(entry["status"] for entry in stream["status"]["conditions"] if entry["type"] == "SafeToDecommission")

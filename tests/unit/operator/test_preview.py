@@ -112,11 +112,11 @@ def done(world: CheckedWorld, act: Callable[[], None]) -> tuple[str, set[Key], s
     world.rests()
     new, made = world.document, world.writes[writes:]
     effect = "Restart" if "patch" in made else "Live" if "refresh" in made else ""
-    before, after = (each.streams if each is not None else {} for each in (old, new))
+    before, after = (document.streams if document is not None else {} for document in (old, new))
     drains = set(draining_in(after)) - set(draining_in(before))
     kept, carried = {key for _, key, _ in entries(after)}, renames(after)
     dropped = {key for _, key, _ in entries(before) if renamed_to(key, carried) not in kept} - kept
-    revisions = [each.revision.token if each is not None else "" for each in (old, new)]
+    revisions = [document.revision.token if document is not None else "" for document in (old, new)]
     return effect, drains, dropped, revisions[0] != revisions[1]
 
 
@@ -152,7 +152,7 @@ def applied(world: CheckedWorld, apply: Callable[[], None]) -> Any:
     streams, texts = dict(world.streams), dict(world.config_maps)
     more = {name: dict(getattr(world, name)) for name in ("stands", "rules", "generations")}
     anew = set(world.anew)
-    rules = {name: list(each) for name, each in world.rules.items()}
+    rules = {name: list(history) for name, history in world.rules.items()}
     apply()
     view = world.view()
     world.streams, world.config_maps, world.rules, world.anew = streams, texts, rules, anew

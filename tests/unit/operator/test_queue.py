@@ -51,7 +51,7 @@ class Work:
 
     async def until(self, count: int, key: str | None = None) -> None:
         def enough() -> bool:
-            return sum(key in (None, each) for each in self.done) >= count
+            return sum(key in (None, done_key) for done_key in self.done) >= count
 
         def wait() -> None:
             with self.changed:
@@ -178,13 +178,13 @@ def test_keys_that_come_later_wait_for_others_but_not_for_ever() -> None:
     async def story(queue: WorkQueue[str]) -> None:
         queue.add("first")
         await work.until(1)
-        for each in ("A", "B", *map(str, range(2 * PASSED))):
-            queue.add(each)
+        for key in ("A", "B", *map(str, range(2 * PASSED))):
+            queue.add(key)
         work.gate.set()
         await work.until(2 * PASSED + 3)
 
     run(work, story, workers=1)
-    assert [work.done.index(each) for each in ("A", "B")] == [PASSED, 2 * PASSED + 1]
+    assert [work.done.index(key) for key in ("A", "B")] == [PASSED, 2 * PASSED + 1]
 
 
 def test_as_many_keys_are_worked_on_at_once_as_there_are_workers() -> None:
@@ -199,8 +199,8 @@ def test_as_many_keys_are_worked_on_at_once_as_there_are_workers() -> None:
     work = Together()
 
     async def story(queue: WorkQueue[str]) -> None:
-        for each in range(workers):
-            queue.add(str(each))
+        for number in range(workers):
+            queue.add(str(number))
         await work.until(workers)
 
     run(work, story, workers=workers)

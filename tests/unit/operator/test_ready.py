@@ -79,13 +79,13 @@ def test_a_driver_that_never_reports_is_ready_after_its_time() -> None:
 
 def test_another_driver_of_a_ready_application_keeps_it_ready() -> None:
     world = running()
-    (before,) = [each for each in world.status.conditions if each.type == "Ready"]
+    (before,) = [condition for condition in world.status.conditions if condition.type == "Ready"]
     for life in ("Starting", "Running"):
         world.later(minutes=1).application_is(life).driver = None  # type: ignore[arg-type]
         world.settle()
         assert world.condition("Ready") == ("True", "InForce")
     replaced(world)
-    (after,) = [each for each in world.status.conditions if each.type == "Ready"]
+    (after,) = [condition for condition in world.status.conditions if condition.type == "Ready"]
     assert (after.status, after.last_transition_time) == (before.status, before.last_transition_time)
 
 

@@ -47,10 +47,10 @@ def test_every_field_has_a_meaning(kind: tuple) -> None:  # type: ignore[type-ar
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind[0].KIND)
 def test_the_crd_describes_every_field(kind: tuple) -> None:  # type: ignore[type-arg]
     def undescribed(node: Mapping[str, Any], path: str) -> list[str]:
-        below = [(f"{path}.{name}", each) for name, each in node.get("properties", {}).items()]
-        lacking = [name for name, each in below if not each.get("description")]
+        below = [(f"{path}.{name}", child) for name, child in node.get("properties", {}).items()]
+        lacking = [name for name, child in below if not child.get("description")]
         below += [(f"{path}[]", node["items"])] if "items" in node else []
-        return lacking + [name for at, each in below for name in undescribed(each, at)]
+        return lacking + [name for at, child in below for name in undescribed(child, at)]
 
     schema = crd(*kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
     assert undescribed(schema["spec"], "spec") + undescribed(schema["status"], "status") == []
@@ -65,9 +65,9 @@ def test_the_roll_out_column_shows_the_condition() -> None:
 
 def test_the_category_is_not_the_name_of_a_kind() -> None:
     """kubectl resolves such a name to all kinds of the category."""
-    names = [each["spec"]["names"] for each in crds().values()]
-    taken = {name for each in names for name in (each["plural"], each["singular"], *each["shortNames"])}
-    assert [each["categories"] for each in names] == [["dynamic-kafka"]] * 2
+    names = [definition["spec"]["names"] for definition in crds().values()]
+    taken = {name for naming in names for name in (naming["plural"], naming["singular"], *naming["shortNames"])}
+    assert [naming["categories"] for naming in names] == [["dynamic-kafka"]] * 2
     assert "dynamic-kafka" not in taken
 
 

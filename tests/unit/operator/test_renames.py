@@ -26,7 +26,7 @@ def begun_anew(world: World, has: str = "east") -> set[str]:
     assert world.document is not None
     wire = MappingDocument.model_validate({"streams": world.document.streams}, extra="ignore")
     subscription = unite(
-        KafkaStream(name, {each: of.metadata() for each, of in stream.clusters.items()})
+        KafkaStream(name, {cluster_id: of.metadata() for cluster_id, of in stream.clusters.items()})
         for name, stream in wire.streams.items()
     )
     wanted = subscription.clusters

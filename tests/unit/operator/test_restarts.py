@@ -25,7 +25,7 @@ def changing(count: int, **between: float) -> World:
     world.timing = Timing()
     world.later(hours=1)
     for number in range(count):
-        world.stream("orders", cluster("east"), *[cluster(f"new{each}") for each in range(number + 1)]).settle()
+        world.stream("orders", cluster("east"), *[cluster(f"new{index}") for index in range(number + 1)]).settle()
         world.later(**between)
     return world
 

@@ -51,7 +51,7 @@ def test_without_a_change_nothing_is_written() -> None:
 def test_a_burst_of_changes_is_at_most_one_restart_a_minute() -> None:
     world = running(updateStrategy="Restart")
     for number in range(50):
-        world.stream("orders", cluster("east"), *[cluster(f"new{each}") for each in range(number + 1)]).settle()
+        world.stream("orders", cluster("east"), *[cluster(f"new{index}") for index in range(number + 1)]).settle()
         world.later(milliseconds=20)
     assert world.patches == 1
     assert world.condition("RolledOut") == ("False", "Coalescing")

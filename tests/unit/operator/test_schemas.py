@@ -33,8 +33,8 @@ Node = Mapping[str, Any]
 def nodes(schema: Node, path: str) -> Iterator[tuple[str, Node]]:
     """Yield the schema of every value of an object, by its path."""
     yield path, schema
-    for name, each in schema.get("properties", {}).items():
-        yield from nodes(each, f"{path}.{name}")
+    for name, child in schema.get("properties", {}).items():
+        yield from nodes(child, f"{path}.{name}")
     if "items" in schema:
         yield from nodes(schema["items"], f"{path}[]")
     if "additionalProperties" in schema:

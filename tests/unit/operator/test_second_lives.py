@@ -21,7 +21,7 @@ def condition(server: Server, kind: str, resource: Any = SUBSCRIPTIONS, name: st
     """Return status and reason of a condition."""
     stored = server.find(resource, name)
     assert stored is not None
-    return next((each["status"], each["reason"]) for each in stored["status"]["conditions"] if each["type"] == kind)
+    return next((entry["status"], entry["reason"]) for entry in stored["status"]["conditions"] if entry["type"] == kind)
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_a_successor_is_reconciled_when_its_turn_comes(how: str) -> None:
         leaving["metadata"]["deletionTimestamp"] = DELETED
         operator.take(SUBSCRIPTIONS, how, leaving)
         await asyncio.sleep(0)
-        seen.update(each.name for each in operator.queue._waiting if isinstance(each, Ref))
+        seen.update(key.name for key in operator.queue._waiting if isinstance(key, Ref))
 
     asyncio.run(story())
     assert seen == {"former", "successor"}

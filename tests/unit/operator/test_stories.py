@@ -27,7 +27,7 @@ def _some_clusters(dice: random.Random, mood: list[str]) -> list[dict[str, Any]]
         name = of if of != "east" else (mood[0] if dice.random() < 0.95 else dice.choice(NAMES["east"]))
         more: dict[str, Any] = {"bootstrapServers": f"{of}:9092"}
         if of == "east" and dice.random() < (0.9 if name != "east" else 0.3):
-            more["renamedFrom"] = dice.choice([each for each in NAMES["east"] if each != name])
+            more["renamedFrom"] = dice.choice([other_name for other_name in NAMES["east"] if other_name != name])
         if dice.random() < 0.05:
             more["properties"] = {"fetch.min.bytes": "1000"}
         clusters.append(cluster(name, *dice.sample(TOPICS, dice.choice((1, 1, 2))), **more))
@@ -137,7 +137,7 @@ def ends_well(world: CheckedWorld) -> None:
     """Check that all comes to rest once everybody acts: the wanted streams are in force, and nothing waits."""
     wanted = [cluster("west", "x")]
     world.config_maps.clear()
-    for name in [each for each in world.streams if each != "a"]:
+    for name in [stream_name for stream_name in world.streams if stream_name != "a"]:
         world.delete(name)
     world.apply("a", wanted, {})
     world.released = frozenset()
@@ -163,16 +163,19 @@ def ends_well(world: CheckedWorld) -> None:
         world.silence(0.0)
     world.streams_looked_at()
     world.check_safe()
-    statuses = {each.type: each.status for each in world.status.conditions}
-    if "AwaitsAnother" in {each.reason for each in world.status.conditions}:
+    statuses = {condition.type: condition.status for condition in world.status.conditions}
+    if "AwaitsAnother" in {condition.reason for condition in world.status.conditions}:
         return
     expected = {"Ready": "True", "Reconciling": "False", "Stalled": "False", "Drained": "True", "RolledOut": "True"}
     if {kind: statuses.get(kind) for kind in expected} != expected:
-        conditions = [(each.type, each.status, each.reason, each.message) for each in world.status.conditions]
+        conditions = [
+            (condition.type, condition.status, condition.reason, condition.message)
+            for condition in world.status.conditions
+        ]
         raise BrokenPromiseError(f"it does not end well: {conditions}")
     if world.rendered() != {"west/x": "Active"}:
         raise BrokenPromiseError(f"it does not end well: {world.rendered()}")
-    stream = {each.type: each.status for each in world.stands["a"].conditions}
+    stream = {condition.type: condition.status for condition in world.stands["a"].conditions}
     good = dict.fromkeys(("Ready", "InForce", "Drained", "SafeToDecommission"), "True")
     if stream != {**good, "Reconciling": "False", "Stalled": "False"}:
         raise BrokenPromiseError(f"the stream does not end well: {world.stands['a'].conditions}")

@@ -38,7 +38,7 @@ def test_a_removal_before_any_reconcile_is_not_safe() -> None:
     status, message = safe(world)
     assert status == "False"
     assert "its document still has east/orders" in message
-    assert [(each.id, each.state) for each in status_of(world).clusters] == [("west", "Active"), ("east", "Draining")]
+    assert [(row.id, row.state) for row in status_of(world).clusters] == [("west", "Active"), ("east", "Draining")]
 
 
 def test_a_removal_that_a_pause_holds_back_is_not_safe() -> None:
@@ -126,14 +126,14 @@ def test_it_is_not_safe_before_the_revision_is_in_force(strategy: str) -> None:
     # Further reconciles, also by another operator, change nothing until the driver has the revision.
     held = status_of(world, before)
     assert status_of(world, held) == held
-    assert [(each.id, each.state) for each in held.clusters] == [("west", "Active"), ("east", "Draining")]
+    assert [(entry.id, entry.state) for entry in held.clusters] == [("west", "Active"), ("east", "Draining")]
 
     if strategy == "Restart":
         world.later(minutes=5).settle()
         world.driver_starts()
     world.driver_reports().settle()
     assert safe(world, held)[0] == "True"
-    assert [each.id for each in status_of(world, held).clusters] == ["west"]
+    assert [entry.id for entry in status_of(world, held).clusters] == ["west"]
 
 
 def test_it_is_not_safe_when_the_streams_status_is_lost() -> None:
@@ -213,7 +213,9 @@ def test_a_shared_cluster_is_safe_for_neither_stream(stream: str) -> None:
 def kstatus(world: World, before: KafkaStreamStatus | None = None) -> dict[str, tuple[str, str]]:
     """Return status and reason of the conditions that GitOps tools read."""
     conditions = status_of(world, before).conditions
-    return {each.type: (each.status, each.reason) for each in conditions if each.type in SETTLED}
+    return {
+        condition.type: (condition.status, condition.reason) for condition in conditions if condition.type in SETTLED
+    }
 
 
 SETTLED = {"Ready": ("True", "Valid"), "Reconciling": ("False", "Settled"), "Stalled": ("False", "Settled")}
@@ -231,7 +233,7 @@ def test_a_change_is_reconciling_until_it_is_in_force(changed: dict[str, Any]) -
     assert kstatus(world) == {**SETTLED, "Reconciling": ("True", "RollingOut")}
     world.settle()
     assert kstatus(world) == {**SETTLED, "Reconciling": ("True", "RollingOut")}
-    (condition,) = [each for each in status_of(world).conditions if each.type == "Reconciling"]
+    (condition,) = [candidate for candidate in status_of(world).conditions if candidate.type == "Reconciling"]
     assert condition.message == "on its way to app. kubectl get kss shows what each of them waits for"
     world.driver_starts().settle()
     assert kstatus(world) == SETTLED
@@ -269,13 +271,13 @@ def test_a_stream_does_not_wait_for_a_silent_driver() -> None:
 def test_a_stream_does_not_wait_for_a_stalled_subscription() -> None:
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "west"})).settle()
-    assert {each.type: each.status for each in world.status.conditions}["Stalled"] == "True"
+    assert {condition.type: condition.status for condition in world.status.conditions}["Stalled"] == "True"
     assert kstatus(world) == SETTLED
 
 
 def reconciling(world: World) -> tuple[str, str]:
     """Return status and message of `Reconciling`."""
-    (condition,) = [each for each in status_of(world).conditions if each.type == "Reconciling"]
+    (condition,) = [candidate for candidate in status_of(world).conditions if candidate.type == "Reconciling"]
     return condition.status, condition.message
 
 
@@ -384,7 +386,7 @@ def test_the_column_marks_clusters_that_drain() -> None:
     ids=["none", "many", "long"],
 )
 def test_a_column_names_as_many_clusters_as_fit(ids: list[str], line: str) -> None:
-    catalog = make_catalog({"orders": {"clusters": [cluster(each) for each in ids]}}, [])
+    catalog = make_catalog({"orders": {"clusters": [cluster(cluster_id) for cluster_id in ids]}}, [])
     status = stream_status("orders", catalog, [], KafkaStreamStatus(), generation=1, now="2026-11-01T00:00:00Z")
     assert status.cluster_names == line
 
@@ -392,7 +394,7 @@ def test_a_column_names_as_many_clusters_as_fit(ids: list[str], line: str) -> No
 def in_force(world: World, life: Life = "Running", **reader: Any) -> tuple[str, str, tuple[int, int, int]]:
     """Return status and message of `InForce`, and the numbers of `status.inForce`."""
     status = world.stream_status("orders", [world.reader(life, **reader)], generation=2)
-    (condition,) = [each for each in status.conditions if each.type == "InForce"]
+    (condition,) = [candidate for candidate in status.conditions if candidate.type == "InForce"]
     assert status.in_force is not None
     assert condition.observed_generation == status.in_force.generation == 2
     return condition.status, condition.message, (2, status.in_force.applications, status.in_force.of)
@@ -479,9 +481,9 @@ def test_an_invalid_stream_is_in_force_nowhere() -> None:
 
 def test_a_stream_is_drained_before_it_is_safe() -> None:
     world, before = east_let_go(updateStrategy="Reload")
-    by_type = {each.type: (each.status, each.message) for each in before.conditions}
+    by_type = {condition.type: (condition.status, condition.message) for condition in before.conditions}
     assert by_type["Drained"] == ("False", "waiting for app: SafeToDecommission says for what")
-    later = {each.type: each.status for each in status_of(world, before).conditions}
+    later = {condition.type: condition.status for condition in status_of(world, before).conditions}
     assert (later["Drained"], later["SafeToDecommission"]) == ("True", "False")
 
 

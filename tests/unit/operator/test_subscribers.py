@@ -61,7 +61,7 @@ class Namespace:
         return stream_status("orders", catalog, readers, KafkaStreamStatus(), generation=1, now="2026-11-01T00:00:00Z")
 
     def safe(self) -> tuple[bool, str]:
-        (condition,) = [each for each in self.stream().conditions if each.type == "SafeToDecommission"]
+        (condition,) = [candidate for candidate in self.stream().conditions if candidate.type == "SafeToDecommission"]
         return condition.status == "True", condition.message
 
 
@@ -78,7 +78,7 @@ def test_the_document_of_a_deleted_subscription_still_counts(there: Namespace) -
         "0 of 1 drained; waiting for app (Running, its document still has east/orders, and its subscription is gone:"
         " delete ConfigMap app-kafkastreams when no job reads it)"
     )
-    assert [(each.id, each.state) for each in there.stream().clusters] == [("west", "Active"), ("east", "Draining")]
+    assert [(entry.id, entry.state) for entry in there.stream().clusters] == [("west", "Active"), ("east", "Draining")]
     assert there.stream().subscribers == ()
     there.cache.remove(Ref(CONFIG_MAPS, "ns", "app-kafkastreams"))
     assert there.safe()[0]
@@ -104,7 +104,7 @@ def test_an_unreadable_status_does_not_hide_the_document(there: Namespace) -> No
     safe, message = there.safe()
     assert not safe
     assert "its document still has east/orders" in message
-    assert [each.name for each in there.stream().subscribers] == ["app"]
+    assert [subscriber.name for subscriber in there.stream().subscribers] == ["app"]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_document_with_edited_labels_keeps_its_subscription(there: Namespace, 
     assert seen.view.config_map.drifted == (what != "as they were")
     # Until its labels are restored, it counts neither as left behind nor as a user's metadata.
     assert "is gone" not in there.safe()[1]
-    assert [each.name for each in there.stream().subscribers] == ["app"]
+    assert [subscriber.name for subscriber in there.stream().subscribers] == ["app"]
     assert (list(seen.view.catalog.streams), dict(seen.view.catalog.broken)) == (["orders"], {})
 
 

@@ -13,7 +13,7 @@ from tests.unit.operator.world import World, running
 
 
 def types(world: World) -> set[str]:
-    return {each.type for each in world.status.conditions}
+    return {condition.type for condition in world.status.conditions}
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def test_a_forged_status_neither_lets_go_nor_adds_anything() -> None:
     world.status = SubscriptionStatus(kept=evil, rollout=done, draining=())
     world.settle()
     assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
-    assert [each.cluster for each in world.status.draining] == ["east"]
+    assert [topic.cluster for topic in world.status.draining] == ["east"]
 
 
 HUGE = Revision(lineage="x", counter=10**18 - 1)

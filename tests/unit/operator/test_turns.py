@@ -60,7 +60,7 @@ def test_two_workers_do_not_take_the_same_turn() -> None:
         assert hindrances == []
         put(cache, C, PATCHED, version=2)
     worker.join(10)
-    assert [each.partition(". ")[0] for each in hindrances] == [
+    assert [hindrance.partition(". ")[0] for hindrance in hindrances] == [
         "as many restarts are in flight or about to begin as --max-restarts allows (1): c"
     ]
 

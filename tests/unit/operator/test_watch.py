@@ -253,7 +253,7 @@ def test_a_namespace_that_is_refused_stops_no_other(caplog: pytest.LogCaptureFix
     assert operator.serves("here")
     assert operator.listings.failures == {"ns": 3}
     assert not operator.listings.shows("ns")
-    (logged,) = [each.getMessage() for each in caplog.records]
+    (logged,) = [record.getMessage() for record in caplog.records]
     assert "namespace ns is not served" in logged
     assert "403 Forbidden: no Role" in logged
     # kopf may watch it before it is listed: with such a part of its objects, no job may run.
@@ -275,10 +275,10 @@ def test_a_namespace_is_served_again_when_it_is_listed() -> None:
         return Listing(operator.cache.all(resource, namespace), operator.count)
 
     operator.server.list = list_one
-    operator.listings.watched |= {(each, where) for each, _ in WATCHED for where in ("ns", "other")}
+    operator.listings.watched |= {(kind, where) for kind, _ in WATCHED for where in ("ns", "other")}
     operator.resync(everything=False)
     assert operator.serves("ns")
-    assert listed == [(each, "ns") for each, _ in WATCHED]
+    assert listed == [(kind, "ns") for kind, _ in WATCHED]
     assert operator.added == [Ref(SUBSCRIPTIONS, "ns", "app"), Ref(KUBEFLOW_APPLICATIONS, "ns", "app")]
 
 
@@ -341,7 +341,7 @@ def test_a_namespace_that_does_not_exist_is_logged_once(caplog: pytest.LogCaptur
     operator.resync()
     operator.resync()
     assert asked == [(None, "kubernetes.io/metadata.name=jbos")]
-    assert ["namespace jbos does not exist" in each.getMessage() for each in caplog.records] == [True] * (not there)
+    assert ["namespace jbos does not exist" in record.getMessage() for record in caplog.records] == [True] * (not there)
 
 
 @pytest.mark.parametrize("namespaces", [("gone",), ("gone", "away")])

@@ -69,16 +69,16 @@ class Wave:
             )
             for name, world in self.worlds.items()
         ]
-        return [each for each in restarts if each is not None]
+        return [restart for restart in restarts if restart is not None]
 
     def _turn_of(self, name: str) -> Turn | None:
         rollout = self.worlds[name].status.rollout
         if rollout is None or (rollout.method, rollout.phase) != ("Restart", "Pending"):
             return None
-        for_now = [each for each in self.restarts() if each.name != name]
-        (own,) = [each for each in self.restarts() if each.name == name]
+        for_now = [restart for restart in self.restarts() if restart.name != name]
+        (own,) = [restart for restart in self.restarts() if restart.name == name]
         for_now.append(Restart(**{**vars(own), "waiting": True}))
-        return next(each for each in turns(for_now, self.rules, self.limit) if each.restart.name == name)
+        return next(turn for turn in turns(for_now, self.rules, self.limit) if turn.restart.name == name)
 
 
 def wave(count: int = 5, **rules: object) -> Wave:
@@ -103,7 +103,7 @@ def test_as_many_restarts_begin_as_the_budget_allows() -> None:
 
 def test_a_waiting_restart_is_neither_stalled_nor_an_event() -> None:
     world = wave().change("west").worlds["app4"]
-    assert [world.condition(each) for each in ("Ready", "Reconciling", "Stalled")] == [
+    assert [world.condition(kind) for kind in ("Ready", "Reconciling", "Stalled")] == [
         ("False", "Queued"),
         ("True", "Queued"),
         ("False", "Settled"),
@@ -263,15 +263,15 @@ def play(seed: int) -> int:
     for world in worlds.values():
         world.changes(orphanRetention="1d")
     while any(stories.values()):
-        name = dice.choice([each for each, left in stories.items() if left])
+        name = dice.choice([application for application, left in stories.items() if left])
         what, *arguments = stories[name].pop(0)
         world, before = worlds[name], worlds[name].patches
         if what == "change":
             arguments[0].pop("updateStrategy", None)
             arguments[0]["updateStrategy"] = "Restart"
         if what == "passes":
-            for each in worlds.values():
-                each.passes(*arguments)
+            for fleet_world in worlds.values():
+                fleet_world.passes(*arguments)
         else:
             try:
                 getattr(world, what)(*arguments)
@@ -283,7 +283,7 @@ def play(seed: int) -> int:
             patched.pop(name, None)
         if world.patches > before:
             patched[name] = world.now
-        flying = {each for each, at in patched.items() if world.now - at < timedelta(seconds=60)}
+        flying = {application for application, at in patched.items() if world.now - at < timedelta(seconds=60)}
         most = max(most, len(flying))
         if len(flying) > LIMIT:
             raise BrokenPromiseError(f"story {seed}: {sorted(flying)} are restarted at once, after {what} of {name}")

@@ -46,7 +46,7 @@ def make_catalog(streams: Mapping[str, Mapping[str, Any]], config_maps: Iterable
     """Return the catalog of a namespace. `streams` are the specs of its KafkaStreams by name."""
     return put_together(
         {name: stream_entry(name, spec) for name, spec in streams.items()},
-        {each.name: config_map_entries(each) for each in config_maps},
+        {config_map.name: config_map_entries(config_map) for config_map in config_maps},
     )
 
 
@@ -64,14 +64,14 @@ def report_text(
         ReportedTopic(
             cluster=key.cluster,
             topic=key.topic,
-            lag=each.lag,
-            quiet_s=each.quiet_s,
-            open_transaction=each.open_transaction,
-            kafka_id=each.kafka_id,
-            never_reached=each.never_reached,
-            finished=each.finished,
+            lag=topic_report.lag,
+            quiet_s=topic_report.quiet_s,
+            open_transaction=topic_report.open_transaction,
+            kafka_id=topic_report.kafka_id,
+            never_reached=topic_report.never_reached,
+            finished=topic_report.finished,
         )
-        for key, each in draining.items()
+        for key, topic_report in draining.items()
     ]
     return DriverReport(
         abilities=tuple(abilities),
@@ -186,7 +186,7 @@ class World:
         """Report the newest document as in force. Topics are written `cluster__topic`."""
         assert self.driver is not None
         assert self.document is not None
-        topics = {Key(*name.split("__")): each for name, each in draining.items()}
+        topics = {Key(*name.split("__")): topic_report for name, topic_report in draining.items()}
         self.driver = replace(self.driver, report=self.report_of(self.document, abilities, topics), silent_s=0.0)
         return self
 
@@ -275,12 +275,12 @@ class World:
 
     def condition(self, kind: str) -> tuple[str, str]:
         """Return status and reason of a condition."""
-        (condition,) = [each for each in self.status.conditions if each.type == kind]
+        (condition,) = [candidate for candidate in self.status.conditions if candidate.type == kind]
         return condition.status, condition.reason
 
     def message(self, kind: str) -> str:
         """Return the message of a condition."""
-        (condition,) = [each for each in self.status.conditions if each.type == kind]
+        (condition,) = [candidate for candidate in self.status.conditions if candidate.type == kind]
         return condition.message
 
     def reader(self, life: str = "Running", **more: Any) -> Subscriber:
@@ -359,5 +359,5 @@ def revision_of(world: World) -> Revision:
 
 def safe_to_decommission(status: KafkaStreamStatus) -> tuple[str, str]:
     """Return status and message of a stream's `SafeToDecommission`."""
-    (condition,) = [each for each in status.conditions if each.type == "SafeToDecommission"]
+    (condition,) = [candidate for candidate in status.conditions if candidate.type == "SafeToDecommission"]
     return condition.status, condition.message

@@ -26,5 +26,5 @@ def test_a_field_has_the_type_of_its_option() -> None:
     hints = get_type_hints(SourceOptions)
     for name, option in direct_options(SourceOptions).items():
         allowed = (hints[name], *get_args(hints[name]))
-        words = {word for each in allowed for word in get_args(each) or (each,) if isinstance(word, str)}
+        words = {word for hint in allowed for word in get_args(hint) or (hint,) if isinstance(word, str)}
         assert words == set(option.words) if option.kind == "word" else TYPES[option.kind] in allowed

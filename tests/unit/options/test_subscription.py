@@ -63,7 +63,7 @@ def test_a_single_cluster_may_have_an_id(name: str, chosen: dict[str, str]) -> N
     ("given", "message"),
     [
         ({**FROM_FILE, "clusterId": "east"}, "with metadataService=file each cluster brings its own id"),
-        ({**SINGLE, "metadata-service.cluster-id": "a b"}, "a cluster id has 1 to 253 characters, without whitespace"),
+        ({**SINGLE, "metadata-service.cluster-id": "a b"}, "a cluster id has 1 to 253 characters, no space"),
         ({"metadataPath": "/m"}, "no streams are chosen"),
         ({**FROM_FILE, "streamPattern": "a"}, "'streamIds', 'streamPattern' exclude each other"),
         ({**SINGLE, "assign": '{"a":[0]}'}, "'subscribe', 'assign' exclude each other"),

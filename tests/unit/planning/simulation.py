@@ -572,7 +572,7 @@ class Simulation:
         if not self.verdicts_are_lost:
             with suppress(TopicIntegrityError), recorded_verdicts(self.state, query):
                 raise error
-            document, named = self.last_document(), {each.name for each in self.view()}
+            document, named = self.last_document(), {cluster.name for cluster in self.view()}
             # Under the former id of a renamed cluster, the next start asks the brokers again.
             known = [
                 change
@@ -603,7 +603,7 @@ class Simulation:
         if not self.options.topic_integrity_check:
             return
         accepted = {
-            key[1:] for key in (each.key for each in saved_changes(self.state, logged.query, "accepted").values())
+            key[1:] for key in (change.key for change in saved_changes(self.state, logged.query, "accepted").values())
         }
         old = {
             (self.physical(cluster).kafka_id, topic): progress.topic_id
@@ -1097,7 +1097,7 @@ class Simulation:
         wanted = {named.name: named for named in self.view()}
         saved = {split.cluster for split, _ in everything(logged)}
         for name, topic in list(self.explicit_ids):
-            new = next((each for each in wanted.values() if each.physical is self.physical(name)), None)
+            new = next((cluster for cluster in wanted.values() if cluster.physical is self.physical(name)), None)
             if new is None or name == new.name or name in wanted:
                 continue
             # Without `renamedFrom`, only an answer shows the rename; the progress may expire before it comes.

@@ -31,7 +31,7 @@ def saved(following: int, topic_id: str | None = "old") -> OffsetDocument:
 
 
 START, END = saved(4), replace(saved(9), number=2, previous=fingerprint(saved(4)))
-SAME, OTHER = (ClusterObservation({"t": TopicObservation({0: 12}, topic_id=each)}, "Mk") for each in ("old", "new"))
+SAME, OTHER = (ClusterObservation({"t": TopicObservation({0: 12}, topic_id=uuid)}, "Mk") for uuid in ("old", "new"))
 GONE = ClusterObservation({}, "Mk", frozenset({"t"}))
 
 

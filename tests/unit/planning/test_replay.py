@@ -274,7 +274,7 @@ def test_a_range_is_not_read_under_an_id_that_is_not_recognised(kafka_id: str | 
     state = MemoryState()
     replays = restarted(state, found_as("sunset", kafka_id, "occident"))
     assert replays.ranges(start, replace(end, previous=fingerprint(start))) == [EAST_T, EAST_U]
-    assert [each.reasons for each in state.amendments("q")] == [{"west": "removed"}]
+    assert [amendment.reasons for amendment in state.amendments("q")] == [{"west": "removed"}]
 
 
 def test_a_range_of_a_silent_new_id_is_read_once_it_answers() -> None:
@@ -292,7 +292,7 @@ def test_a_range_of_a_silent_new_id_is_read_once_it_answers() -> None:
 def test_a_replay_follows_renames_once_for_all_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given two clusters under new ids, with three ranges
     topics = {"dawn": {"t": "s", "u": "s"}, "sunset": {"t": "s"}}
-    clusters = {name: SubscribedCluster(each, {}) for name, each in topics.items()}
+    clusters = {name: SubscribedCluster(mapping, {}) for name, mapping in topics.items()}
     answers = {"dawn": ClusterObservation({}, "Mk"), "sunset": ClusterObservation({}, "Qx")}
     calls: list[Any] = []
     monkeypatch.setattr(cluster_renames, "rename", lambda *given: calls.append(given) or rename(*given))
@@ -320,7 +320,7 @@ def test_an_old_renamed_from_does_not_lead_to_an_active_cluster(reports_ids: boo
     # Given a cluster that still has the `renamedFrom` of its last rename, and another one that had that id since
     known = KAFKA_IDS if reports_ids else dict.fromkeys(KAFKA_IDS)
     start, end = (
-        replace(found, clusters={name: replace(each, kafka_id=known[name]) for name, each in found.clusters.items()})
+        replace(found, clusters={name: replace(entry, kafka_id=known[name]) for name, entry in found.clusters.items()})
         for found in (START, END)
     )
     end = replace(end, previous=fingerprint(start))
@@ -330,7 +330,7 @@ def test_an_old_renamed_from_does_not_lead_to_an_active_cluster(reports_ids: boo
 
     # Then the ranges of that one are left out as removed
     assert restarted(state, found).ranges(start, end) == [EAST_T, EAST_U]
-    assert [each.reasons for each in state.amendments("q")] == [{"west": "removed"}]
+    assert [amendment.reasons for amendment in state.amendments("q")] == [{"west": "removed"}]
 
 
 def test_a_parked_cluster_is_not_compared_with_an_active_one() -> None:
@@ -350,7 +350,7 @@ def test_a_parked_cluster_is_not_compared_with_an_active_one() -> None:
 
 def test_a_range_is_never_read_from_another_physical_cluster() -> None:
     replays = restarted(MemoryState(), observation(ids={"east": "Mk", "west": "Other"}))
-    with pytest.raises(IdentityError, match=r"west/t\[0\] 7\.\.8 of Kafka cluster Qx.*answer with Other") as refused:
+    with pytest.raises(IdentityError, match=r"west/t\[0\] 7\.\.8 of Kafka cluster Qx.*answers with Other") as refused:
         replays.ranges(START, END)
     # Both tools are needed, in this order
     message = str(refused.value)

@@ -110,7 +110,7 @@ def test_there_are_never_fewer_tasks_than_min_partitions() -> None:
 def test_tasks_are_shared_within_a_cluster_in_turns() -> None:
     turns = slice_ranges([*few("a", 200), *few("b", 200)], min_partitions=None, max_records=None)
     groups = group_ranges(turns, min_partitions=None)
-    assert [{each.split.cluster for each in group} for group in groups] == [{"a"}, {"b"}] * 34
+    assert [{piece.split.cluster for piece in group} for group in groups] == [{"a"}, {"b"}] * 34
 
 
 @given(
@@ -121,7 +121,7 @@ def test_tasks_are_shared_within_a_cluster_in_turns() -> None:
 def test_groups_hold_each_range_once(given_ranges: list[tuple[str, int]], least: int | None, most: int | None) -> None:
     ranges = [part(cluster, number, 0, size) for number, (cluster, size) in enumerate(given_ranges)]
     groups = group_ranges(ranges, min_partitions=least, max_records=most)
-    assert sorted((each for group in groups for each in group), key=lambda each: each.split.partition) == ranges
+    assert sorted((piece for group in groups for piece in group), key=lambda piece: piece.split.partition) == ranges
     assert len(groups) >= min(len(ranges), max(64, least or 0))
-    assert all(len({each.split.cluster for each in group}) == 1 for group in groups)
-    assert all(len(group) == 1 or sum(each.size for each in group) <= min(10_000, most or 10_000) for group in groups)
+    assert all(len({piece.split.cluster for piece in group}) == 1 for group in groups)
+    assert all(len(group) == 1 or sum(piece.size for piece in group) <= min(10_000, most or 10_000) for group in groups)

@@ -200,7 +200,7 @@ def test_stop_records_of_later_batches_need_no_record(state: StateLocation) -> N
     state.save_seen("q", fingerprint(later), "stop-record", PART.split, {"offset": 6, "topicId": "id"})
     report(state, first, Split("east", "t", 1), 7, later)
     started(state)
-    assert {each.offset for each in state.stop_records(later)} == {6, 7}
+    assert {record.offset for record in state.stop_records(later)} == {6, 7}
 
 
 def report(state: StateLocation, driver: Incarnation, split: Split, offset: int, end: OffsetDocument = SAVED) -> None:

@@ -283,7 +283,7 @@ def test_many_files_are_all_read(tmp_path: Path) -> None:
     offsets = {Split("east", "t", partition): partition * 7 for partition in range(100)}
     for split, offset in offsets.items():
         state.save_seen("q", "batch", "stop-record", split, {"offset": offset, "topicId": "id"})
-    assert {each.split: each.content["offset"] for each in state.seen("q", "batch")} == offsets
+    assert {report.split: report.content["offset"] for report in state.seen("q", "batch")} == offsets
 
 
 def test_reports_that_cannot_be_read_do_not_fail_a_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -296,5 +296,5 @@ def test_reports_that_cannot_be_read_do_not_fail_a_start(tmp_path: Path, caplog:
 
     # Then the others count, and the log names it
     assert state.newest_report("q", ()) == 7
-    assert [each.kind for each in state.seen("q", "batch")] == ["a-kind"]
+    assert [report.kind for report in state.seen("q", "batch")] == ["a-kind"]
     assert f"{damaged.name} is incomplete" in caplog.text

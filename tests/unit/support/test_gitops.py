@@ -107,5 +107,5 @@ def test_a_commit_is_the_whole_state(tmp_path: Path) -> None:
     repository.commit("First", {"a.yaml": "kind: A\n---\nkind: B\n", "b.yaml": "kind: C\n"})
     repository.commit("Second", {"a.yaml": "kind: A\n"})
 
-    assert [each["kind"] for each in repository.manifests()] == ["A"]
+    assert [manifest["kind"] for manifest in repository.manifests()] == ["A"]
     assert repository.subjects() == ["First", "Second"]

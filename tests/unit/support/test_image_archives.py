@@ -31,7 +31,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(engine, "config", lambda _: {})
     monkeypatch.setattr(engine, "buildah", buildah)
     monkeypatch.setattr(
-        engine, "names", lambda repository: [each for each in names if each.startswith(f"{repository}:")]
+        engine, "names", lambda repository: [image for image in names if image.startswith(f"{repository}:")]
     )
     return names
 
@@ -52,7 +52,7 @@ def test_three_archives_and_their_images_are_kept(store: list[str], version: str
     store += ["localhost/another:1.0-a"]
     folders = [made(store, f"localhost/some:{version}{key}") for key in "abcde"]
 
-    assert [each.is_dir() for each in folders] == [False, False, True, True, True]
+    assert [folder.is_dir() for folder in folders] == [False, False, True, True, True]
     assert store == [*(f"localhost/some:{version}{key}" for key in "edc"), "localhost/another:1.0-a"]
 
 

@@ -11,8 +11,8 @@ from tests.support.kube.spark_submit import driver_pod, parse
 
 def arguments(*conf: str) -> list[str]:
     given = ["--master", "k8s://https://127.0.0.1:1", "--deploy-mode", "cluster", "--name", "orders"]
-    for each in ("spark.kubernetes.namespace=jobs", "spark.kubernetes.driver.pod.name=orders-driver", *conf):
-        given += ["--conf", each]
+    for setting in ("spark.kubernetes.namespace=jobs", "spark.kubernetes.driver.pod.name=orders-driver", *conf):
+        given += ["--conf", setting]
     return [*given, "local:///job.py", "--conf", "of=the job"]
 
 

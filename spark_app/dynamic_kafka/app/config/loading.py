@@ -53,8 +53,7 @@ def parse_config(text: str, *, source: str) -> AppConfig:
         located = read_yaml(text, source)
         if _is_metadata(located.value):
             raise OptionError(
-                f"{source} looks like a metadata document, not an app.yaml; the app.yaml names it in its field"
-                " `metadata` (docs/how-to/application.md)"
+                f"{source} looks like a metadata document, not an app.yaml; the app.yaml names it in `metadata`"
             )
         if not isinstance(located.value, dict):
             raise located.report(
@@ -158,8 +157,7 @@ def _shared_folder(index: int, sink: Sink, others: list[Sink]) -> list[Problem]:
     return [
         Problem(
             ("sinks", index, "options"),
-            f"writes to the folder of sink {other.name!r}: each would skip the batch numbers that the other has"
-            " written, and the records of these batches would be LOST; give each sink its own `path`",
+            f"writes to the folder of sink {other.name!r}: each would skip and LOSE batches; set another `path`",
         )
         for other in others
         if other.folder is not None and canonical_uri(other.folder) == mine
@@ -205,11 +203,12 @@ def _option_problems(config: AppConfig) -> list[Problem]:
             continue
         group = options.group_id
         if group is not None and options.commit_offsets and group in groups:
+            first = groups[group]
             problems.append(
                 Problem(
                     ("sinks", index, "groupId") if sink.group_id else ("sinks", index),
-                    f"sinks {groups[group]!r} and {sink.name!r} would commit to the same consumer group {group!r}:"
-                    " give each sink its own `groupId`, or set the option commitOffsets to false",
+                    f"sinks {first!r} and {sink.name!r} would commit to the same group {group!r}: give each its own"
+                    " `groupId`",
                 )
             )
         elif group is not None:

@@ -97,10 +97,10 @@ def _set_up(config: AppConfig, declared: InternalTopics, home: Home, deadline_s:
         yield set_up
     except ClusterUnreachableError as error:
         field = "cluster" if declared.cluster is not None else "bootstrapServers"
+        text, file = error.message, config.source
         raise ClusterUnreachableError(
             error.cluster,
-            f"{error.message}. The home of the internal topics has the bootstrap servers {home.servers}. Correct a"
-            f" wrong address (internalTopics.{field} in {config.source}), or bring the cluster back, and start again",
+            f"{text} (servers {home.servers}): correct internalTopics.{field} in {file}, or bring the cluster back",
         ) from None
     finally:
         set_up.close()

@@ -57,8 +57,7 @@ def check_home(home: str, kafka_id: str | None, remembered: Remembered, pinned: 
         return  # the caller warns
     if pinned is not None and kafka_id != pinned:
         raise IdentityError(
-            f"the home of the internal topics, {home}, answers with the cluster.id {kafka_id}, and `kafkaId` in"
-            f" app.yaml names {pinned}: correct the servers, or `kafkaId`"
+            f"home {home} of internal topics has cluster.id {kafka_id}, not {pinned}: correct servers or `kafkaId`"
         )
     if pinned is None and remembered.kafka_id is not None and kafka_id != remembered.kafka_id:
         raise IdentityError(
@@ -128,9 +127,9 @@ def refuse_deviations(topics: Sequence[InternalTopic], existing: Mapping[str, Fo
         for deviation in _deviations(topic, existing[topic.name])
     ]
     if deviations:
+        listed = "; ".join(deviations)
         raise MisconfiguredInternalTopicError(
-            f"internal topics are not as app.yaml declares them: {'; '.join(deviations)}. Correct the declarations, or"
-            " change the topics by kafka-configs (docs/how-to/internal-topics.md#the-cases-of-a-set-up)"
+            f"internal topics are not as app.yaml declares them: {listed}. Correct app.yaml, or use kafka-configs"
         )
 
 
@@ -155,10 +154,8 @@ def recreated_text(recreated: Mapping[str, tuple[str, str]]) -> str:
         f"{name!r} (id {shown_topic_id(before)}, now {shown_topic_id(now)})"
         for name, (before, now) in recreated.items()
     )
-    return (
-        f"internal topics were re-created since their set-up: {listed}. Their records are lost. To go on with the"
-        f" present ones: {tool_command('init')}"
-    )
+    init = tool_command("init")
+    return f"internal topics were re-created since their set-up, with records lost: {listed}. To go on: {init}"
 
 
 def completing_flag(missing: Sequence[InternalTopic]) -> str:

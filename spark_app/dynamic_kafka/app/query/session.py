@@ -27,10 +27,7 @@ from dynamic_kafka.state.file_systems import has_scheme
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_NO_CONNECT = (
-    "Spark Connect is not supported: the application commits offsets and stops cleanly through the driver's own JVM,"
-    " which a remote session hides. Run it on the driver: `python -m dynamic_kafka.app run` or spark-submit, without"
-)
+_NO_CONNECT = "Spark Connect is not supported: run on the driver, with `python -m dynamic_kafka.app run`, without"
 
 _GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"
 """Environment variable that is set when a JVM, that of spark-submit, has launched this process."""
@@ -90,11 +87,9 @@ def start_session(config: AppConfig, *, live: bool = False) -> SparkSession:
         _launch_apart(settings, live=live)
         spark = builder.getOrCreate()
     except Exception as error:  # Python's own, PySpark's or the JVM's: no common class
-        reason = reason_in(text_of(error)).rstrip(".")
+        reason, file = reason_in(text_of(error)).rstrip("."), config.source
         raise SparkStartError(
-            f"Spark could not be started: {reason}. Check that there is a JDK >= 17 (JAVA_HOME, or"
-            f" `java` on the PATH), that the settings in `spark` of {config.source} are right, and that the master"
-            " exists"
+            f"Spark could not be started: {reason}. Check JAVA_HOME (JDK >= 17), the master and `spark` in {file}"
         ) from error
     refuse_remote(spark)
     hadoop: Any = spark.sparkContext._jsc
@@ -183,10 +178,9 @@ def check_workers(settings: Mapping[str, str], environment: Mapping[str, str]) -
     except (OSError, subprocess.TimeoutExpired) as error:
         failure = str(error)
     if failure:
+        own = sys.executable
         raise SparkStartError(
-            f"Spark's Python workers would run {python} (PYSPARK_PYTHON), where this package does not work: {failure}."
-            f" Install dynamic-kafka there with its extra `spark`, or set PYSPARK_PYTHON={sys.executable}, which runs"
-            " this process"
+            f"PYSPARK_PYTHON={python} cannot run dynamic-kafka[spark]: {failure}. Install it there, or set {own}"
         )
 
 
@@ -208,8 +202,8 @@ def refuse_other_disk(config: AppConfig, default: str) -> None:
     for field, path in {"checkpoint": config.checkpoint, **files}.items():
         if path is not None and not has_scheme(path):
             raise OptionError(
-                f"{config.source}: {field}: {path!r} has no scheme: Spark would look in {default} (fs.defaultFS), and"
-                " the application on this machine's disk; write it with a scheme, file: or that of fs.defaultFS"
+                f"{config.source}: {field}: {path!r} has no scheme: Spark would look in {default}; add one such as"
+                " file:"
             )
 
 

@@ -18,10 +18,10 @@ from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.config.schema import Sink
 from dynamic_kafka.app.failures import reason_in, text_of
 from dynamic_kafka.app.internal_topics.changelog import ChangelogWriter
-from dynamic_kafka.app.query.amended_progress import AmendedProgress
-from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.query.sinks import query_name
 from dynamic_kafka.driver.cluster_clients import client_of
+from dynamic_kafka.driver.report.amended_progress import AmendedProgress
+from dynamic_kafka.driver.report.sink_status import StatusBoard
 from dynamic_kafka.errors import DynamicKafkaError, ErrorCode, MetadataError, OptionError
 from dynamic_kafka.kafka.commits import GroupCommitter
 from dynamic_kafka.metadata.discovery import MetadataDiscovery

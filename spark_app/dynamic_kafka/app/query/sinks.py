@@ -172,9 +172,9 @@ def _start_writer(writer: DataStreamWriter, sink: Sink) -> StreamingQuery:
         return writer.format(sink.format_name or "").options(**options).start()
     except Exception as error:
         if sink.type == "kafka" and "find data source" in str(error):
+            name = sink.name
             raise OptionError(
-                f"sink {sink.name!r}: Spark's Kafka connector is missing; add it to the session, for example with"
-                " `spark.jars.packages: org.apache.spark:spark-sql-kafka-0-10_2.13:<version of Spark>` in `spark`, or"
-                " --packages of spark-submit"
+                f"sink {name!r}: Spark's Kafka connector is missing: add"
+                " org.apache.spark:spark-sql-kafka-0-10_2.13:<Spark's version> to spark.jars.packages"
             ) from None
         raise

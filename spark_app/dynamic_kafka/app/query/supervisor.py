@@ -18,10 +18,10 @@ from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.failures import code_of, code_of_text, describe_error, jvm_trace, reason_in, text_of
 from dynamic_kafka.app.internal_topics.at_work import InternalTopicsAtWork
 from dynamic_kafka.app.query.sink_query import SinkQuery, stop_quietly
-from dynamic_kafka.app.query.sink_status import SinkStatus, StatusBoard
 from dynamic_kafka.app.query.sinks import query_name, start_query
 from dynamic_kafka.app.query.stop_request import StopRequest
 from dynamic_kafka.contract.exit_codes import ExitCode
+from dynamic_kafka.driver.report.sink_status import SinkStatus, StatusBoard
 from dynamic_kafka.errors import DynamicKafkaError, ErrorCode
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
 
@@ -226,8 +226,7 @@ class Supervisor:
             left = max(0.5, deadline - time.monotonic())
             if query.committer is not None and not query.committer.flush(left, unreachable=unreachable):
                 log.warning(
-                    "sink %s: not all offsets were committed to the consumer group within gracePeriod; reading is not"
-                    " affected",
+                    "sink %s: not all offsets were committed to the group within gracePeriod; reading is not affected",
                     query.sink.name,
                 )
         changelog = self._internal.changelog if self._internal is not None else None

@@ -1,1 +1,1 @@
-"""Logs, metrics, lag, drains and the live table of a running application."""
+"""Logs, metrics and the live table of a running application."""

@@ -14,8 +14,8 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from dynamic_kafka.app.query.sink_status import SinkStatus, StatusBoard
 from dynamic_kafka.app.telemetry.metrics import lags
+from dynamic_kafka.driver.report.sink_status import SinkStatus, StatusBoard
 from dynamic_kafka.planning.splits import Split
 
 COLUMNS = ("sink", "batch", "rows/s", "cluster", "splits", "lag", "parked", "state")

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from dynamic_kafka.app.query.sink_status import SinkStatus, StatusBoard
 from dynamic_kafka.app.telemetry.metrics_receiver import SplitReads
+from dynamic_kafka.driver.report.sink_status import SinkStatus, StatusBoard
 from dynamic_kafka.executor.client_statistics import ClientCounts
 from dynamic_kafka.metadata.discovery_state import DiscoveryStatus
 from dynamic_kafka.planning.splits import Split
@@ -110,7 +110,7 @@ METRICS: Mapping[str, MetricDefinition] = {
         ("topic",), "1 if the internal topic is missing or re-created, or was so when the application started."
     ),
     "changelog_unwritten_seconds": MetricDefinition(
-        (), "Age of the oldest offset document that the offset changelog should have and has not; 0 if it has all."
+        (), "Age of the oldest offset document that the offset changelog lacks; 0 if it has all."
     ),
     "metadata_failures": MetricDefinition((), "Metadata lookups in a row that failed."),
     "metadata_rejected": MetricDefinition(

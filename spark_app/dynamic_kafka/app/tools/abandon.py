@@ -74,12 +74,11 @@ def run(arguments: argparse.Namespace) -> int:
     )
     state.save_amendment(made)
     if query.checkpoint.batches() != query.saved.batches:
+        folder = f"{state.uri}/{query.id}/amendments"
         raise PendingRangesError(
-            f"{query.name}: the query is running: it has planned or committed a batch meanwhile. It has not left the"
-            f" ranges out, and would read them again at its next start. Stop it, and delete the newest file in"
-            f" {state.uri}/{query.id}/amendments"
+            f"{query.name}: the running query has read the ranges: stop it, and delete the newest file in {folder}"
         )
-    print(f"Abandoned: {counted(len(left_out), 'range')} (recorded in {state.uri}/{audited}). Start the query again.")
+    print(f"Abandoned: {counted(len(left_out), 'range')} (recorded in {state.uri}/{audited}). Start the query.")
     return ExitCode.DONE
 
 
@@ -103,9 +102,8 @@ def _meaning(left_out: tuple[SplitRange, ...], others: set[str]) -> str:
     if kept:
         again = counted(kept, "record", are=True)
         sentences += (
-            f"These splits go back to the start of their ranges: {again} read when their cluster can be read again.",
-            "If an earlier attempt of this batch reached the sink, they are then delivered a second time (with the"
-            " app.yaml, this tool checks a file sink).",
+            f"The splits go back to the start of their ranges: {again} read when their cluster can be read again.",
+            "The records come twice if this batch reached the sink. With app.yaml, a file sink is checked.",
             "If the servers are another Kafka cluster by now, or the topic was re-created, they are given up.",
         )
     return " ".join([*sentences, "The query must be stopped."])
@@ -134,22 +132,19 @@ def _refuse_delivered(query: SavedQuery, *, undelivered: bool) -> None:
     Args:
         undelivered: the user has looked: the sink lacks the batch. It counts only where this tool cannot look.
     """
+    batch = query.saved.batches.pending
     try:
         delivered = query.sink_has_pending_batch()
     except OptionError as error:
         if undelivered:
             return
-        batch = query.saved.batches.pending
         raise OptionError(
-            f"{query.name}: {error}. If the file sink has pending batch {batch} already, an abandoned range of it would"
-            f" be delivered a second time. Look into its folder {SINK_LOG}: if it has neither batch {batch} nor a later"
-            " one, add --undelivered"
+            f"{query.name}: {error}. Abandoned ranges come twice if the sink has them. Look into its {SINK_LOG}:"
+            f" if it has neither batch {batch} nor a later one, add --undelivered"
         ) from None
     if delivered:
         raise OptionError(
-            f"{query.name}: its file sink has pending batch {query.saved.batches.pending} already: a start commits that"
-            " batch without reading it, and an abandoned range of it would be delivered a second time. Start the query"
-            " as it is"
+            f"{query.name}: its file sink has batch {batch}: abandoned ranges would come twice. Start the query"
         )
 
 
@@ -160,18 +155,16 @@ def _refuse_running(query: SavedQuery, state: StateLocation, *, stopped: bool) -
     remedy = f"If it is certainly stopped, add --stopped or wait {SETTLED_S:.0f} s"
     folder = f"{query.id}/drivers"
     for file in state.list_folder(folder)[-1:]:
-        age = time.time() - file.changed_s if file.changed_s is not None else 0.0
+        age = max(time.time() - file.changed_s, 0.0) if file.changed_s is not None else 0.0
         if age < SETTLED_S:
             host = state.read_folder(folder, [file.name]).get(file.name, {}).get("host", "unknown")
             raise OptionError(
-                f"{query.name}: a driver of the query started {max(age, 0):.0f} s ago on host {host} and may be"
-                f" running: stop it first. {remedy}"
+                f"{query.name}: a driver started {age:.0f} s ago on {host} and may be running: stop it first. {remedy}"
             )
     quiet = query.checkpoint.quiet_s()
     if quiet < SETTLED_S:
         raise OptionError(
-            f"{query.name}: the query wrote to its checkpoint {quiet:.0f} s ago and may be running: stop it first."
-            f" {remedy}"
+            f"{query.name}: it wrote to its checkpoint {quiet:.0f} s ago and may be running: stop it first. {remedy}"
         )
 
 

@@ -31,10 +31,7 @@ from dynamic_kafka.state.store import StateLocation
 from dynamic_kafka.state.verdicts import save_change, saved_changes
 from dynamic_kafka.wording import counted, tool_command
 
-HELP = (
-    "accept another cluster under a cluster's id, lost records, a deleted or re-created topic, or a lost state;"
-    " recorded in the stateLocation"
-)
+HELP = "accept another cluster under an id, lost records, a deleted or re-created topic, or a lost state"
 READABLE_BYTES = 60
 """The bytes of names that a file's name shows."""
 
@@ -70,8 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         nargs="?",
         const="",
-        help="continue after the records that are gone; without a value: all losses that the current plan refuses"
-        " (needs app.yaml)",
+        help="continue after lost records; without a value: all losses that the plan refuses (needs app.yaml)",
     )
     parser.add_argument(
         "--topic",
@@ -165,10 +161,7 @@ class _Pending:
         text = f", and with them {counted(records, 'record')} of the pending batch"
         if all(part.split.cluster != cluster for part in self.remaining):
             return f"{text}, which has left them out"
-        return (
-            f"{text}. That batch still reads them, so the query will not start before they are left out:"
-            f" {tool_command('abandon', cluster)}"
-        )
+        return f"{text}. That batch still reads them. To start the query, run {tool_command('abandon', cluster)}"
 
 
 def _all(seen: Preview | None, document: OffsetDocument, pending: _Pending) -> list[Acceptance]:
@@ -190,10 +183,10 @@ def _identity(text: str, seen: Preview | None, document: OffsetDocument, pending
     if seen is not None:
         _check_answering(text, cluster, kafka_id, saved, seen)
     offsets = _offsets(document, cluster)
+    splits = counted(len(offsets), "split")
     sentences = (
         f"From now on, cluster {cluster!r} is Kafka cluster {kafka_id} instead of {saved}.",
-        f"The offsets of {counted(len(offsets), 'split')} are deleted, and the new cluster is read from its start,"
-        " unless its metadata has startingOffsets.",
+        f"The offsets of {splits} are deleted. The new cluster starts at its startingOffsets, else earliest.",
         f"Unread records of the old cluster are given up{pending.consequence(cluster)}",
     )
     meaning = " ".join(sentences)
@@ -251,9 +244,9 @@ def _loss(split: Split, seen: Preview | None, document: OffsetDocument) -> Accep
     if seen is not None and loss is None:
         raise OptionError(f"--data-loss {split}: its cluster has all records; nothing was changed")
     if seen is not None and loss is not None and loss.recreated and split in _still_pending(seen):
+        abandon = tool_command("abandon", "/".join(split[:2]))
         raise OptionError(
-            f"--data-loss {split}: {loss.reason}, and the pending batch still reads it. First leave its range out with"
-            f" {tool_command('abandon', '/'.join(split[:2]))}, then accept. Nothing was changed"
+            f"--data-loss {split}: {loss.reason}, and the pending batch reads it: first {abandon}; nothing changed"
         )
     if following is None:
         raise OptionError(f"--data-loss {split}: the plan does not read it; nothing was changed")

@@ -108,8 +108,7 @@ def read_imported(checkpoint: Checkpoint, source: str | None, *, after_pending: 
     batch = batches.planned if after_pending else batches.committed
     if batch is None:
         raise OptionError(
-            f"{checkpoint.uri}: batch {batches.planned} is planned, but none is committed, so the query's progress is"
-            " unknown. Let it finish a batch, or start anew with the startingOffsets that it had"
+            f"{checkpoint.uri}: no batch is committed yet. Let the query finish one, or reuse its startingOffsets"
         )
     chosen = _kafka_source(checkpoint.offsets(batch), source, checkpoint.uri)
     # A query that runs plans a batch before it commits it. So commits are listed first here: one without offsets shows
@@ -121,27 +120,24 @@ def read_imported(checkpoint: Checkpoint, source: str | None, *, after_pending: 
 
 def steps_text(uri: str, cluster: str, imported: Imported) -> str:
     """Return the steps by which a user starts the new query at these offsets."""
-    partitions = sum(len(partitions) for partitions in imported.offsets.values())
+    partitions = counted(sum(map(len, imported.offsets.values())), "partition")
     topics = ", ".join(sorted(imported.offsets))
     option = json.dumps({cluster: imported.offsets}, sort_keys=True)
     single = json.dumps(imported.offsets, sort_keys=True)
+    pending = _pending_text(imported)
     paragraphs = (
-        f"{uri}: batch {imported.batch}, source {imported.source}: {counted(partitions, 'partition')} of {topics}\n"
-        f"{_pending_text(imported)}",
+        f"{uri}: batch {imported.batch}, source {imported.source}: {partitions} of {topics}\n{pending}",
         "1. Stop the old query. If it has run since, run this tool again.\n",
-        f"2. Set the starting offsets in one of two ways. Either in the metadata, for the cluster {cluster!r}; a"
-        " partition that is\n   not listed starts at earliest, as Spark's source starts new partitions:\n",
+        f"2. Set the offsets in the metadata of cluster {cluster!r} (unlisted partitions start at earliest):\n",
         _indented(_metadata_yaml(imported.offsets)),
         "   or as an option of the new query, which has to list every partition (-2 is earliest):\n",
         f"     startingOffsets  {option}\n",
-        "   In the single-cluster form, with `kafka.bootstrap.servers` and `subscribe`, the option is as in Spark:\n",
+        "   With `kafka.bootstrap.servers` and `subscribe` (a single cluster), the option is as in Spark:\n",
         f"     startingOffsets  {single}\n",
-        "3. Give the new query a new checkpoint. Give a Parquet sink a new folder, since a folder with the"
-        " `_spark_metadata` of\n   the old query skips batch 0 of another query.\n",
-        "4. Before you start it, run `python -m dynamic_kafka.app plan app.yaml`: it counts the records that it would"
-        " read.\n",
-        "5. After its first committed batch, remove the offsets from the metadata. Otherwise they also apply to"
-        " partitions that\n   are added later, and to a topic that is created under the name of a deleted one.",
+        "3. Give the query a new checkpoint, and a file sink a new folder: in the old one, batch 0 is lost.\n",
+        "4. First run `python -m dynamic_kafka.app plan app.yaml`: it counts the records to be read.\n",
+        "5. After its first committed batch, remove the offsets from the metadata. Later partitions and"
+        " re-created topics\n   would start there, too.",
     )
     return "\n".join(paragraphs)
 
@@ -153,17 +149,11 @@ def _pending_text(imported: Imported) -> str:
     if pending is None:
         return "All planned batches are committed: the offsets are exact.\n"
     if imported.batch == pending:
-        return (
-            f"Batch {pending} is pending, and the offsets begin behind it, as asked. Records of it that its sink lacks"
-            " are lost.\n"
-        )
+        return f"Batch {pending} is pending, and the offsets begin behind it: records that its sink lacks are lost.\n"
     lines = (
-        f"Batch {pending} is pending: planned, but not committed. The offsets are the end of batch {imported.batch}, so"
-        " its records are read again.",
-        f"That is exact if no part of batch {pending} has reached the sink. To be certain, start the old query once"
-        " more, let it finish the",
-        f"batch, stop it, and run this again. If the sink has all of batch {pending} (a Parquet folder:"
-        f" `_spark_metadata/{pending}` exists), use --after-pending.",
+        f"Batch {pending} is pending, and is read again: the offsets are the end of batch {imported.batch}.",
+        "That is exact if the sink has none of it. To be certain, let the old query finish it and rerun this.",
+        f"If the sink has all of it (a Parquet folder has `_spark_metadata/{pending}`), use --after-pending.",
     )
     return "\n".join((*lines, ""))
 
@@ -171,20 +161,12 @@ def _pending_text(imported: Imported) -> str:
 def _gap_text(imported: Imported) -> str:
     first, newest, planned = imported.committed + 1, imported.newest, imported.batches.planned
     unknown = f"batches {first} to {newest}" if newest > first else f"batch {first}"
-    text = (
-        f"The checkpoint does not say what the sink has of {unknown}: offsets or commits are missing. Files were lost,"
-        "\nor the old query had asyncProgressTrackingEnabled. Starting it again does not repair that.\n"
-    )
-    if imported.batch != imported.committed:
-        return (
-            f"{text}The offsets begin behind batch {imported.batch}, as asked. Records of {unknown} that the sink lacks"
-            " are lost.\n"
-        )
+    batch = imported.batch
+    text = f"Offsets or commits of {unknown} are missing: the sink may have any of it. A restart does not help.\n"
+    if batch != imported.committed:
+        return f"{text}The offsets begin behind batch {batch}: records of {unknown} that the sink lacks are lost.\n"
     after = f", or use --after-pending if it has all of batch {planned}" if imported.batches.pending is not None else ""
-    return (
-        f"{text}The offsets are the end of batch {imported.batch}: records behind them that the sink has come again.\n"
-        f"Compare the sink with the offsets below, and delete what it has behind them{after}.\n"
-    )
+    return f"{text}The offsets are the end of batch {batch}. Delete what the sink has behind it{after}.\n"
 
 
 def _kafka_source(logged: tuple[Logged, ...], source: str | None, uri: str) -> tuple[str, Offsets]:

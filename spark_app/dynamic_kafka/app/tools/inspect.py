@@ -64,8 +64,7 @@ def _text(query: SavedQuery, amendments: list[Amendment]) -> str:
         parts.append("This bounded run has reached all its ending offsets: it plans no further batch.")
     elif has_stop_records(after):
         waiting = first_few(after.open_splits()) or (
-            "none of the active ones. The query is not over: if its next plans add no batch, its log and its report"
-            " (`waitsFor`) have the metadata or the clusters that it waits for"
+            "none of the active ones. The query is not over: its log and its report (`waitsFor`) have the reason"
         )
         parts.append(f"Splits that have not reached a stop record: {waiting}.")
     return "\n\n".join(part for part in parts if part)

@@ -22,7 +22,7 @@ from dynamic_kafka.errors import OptionError, StaleCheckpointError
 from dynamic_kafka.planning.advance import Plan
 from dynamic_kafka.planning.splits import Split
 
-HELP = "show the next start with the current metadata: splits added, parked, resumed, refused, with record counts"
+HELP = "show the next start with the current metadata: splits added, parked, resumed, refused, and records"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -118,7 +118,8 @@ def _next_text(seen: Preview, plan: Plan) -> str:
 
 
 def _pending_text(query: SavedQuery, seen: Preview) -> str:
-    if query.saved.batches.pending is None:
+    batch = query.saved.batches.pending
+    if batch is None:
         return ""
     left_out = (
         {part.split: seen.left_out.reasons[part.split.cluster] for part in seen.left_out.left_out}
@@ -129,7 +130,7 @@ def _pending_text(query: SavedQuery, seen: Preview) -> str:
         (*part.split, part.start, part.end, _replay_text(part.split, left_out, seen.unreadable))
         for part in seen.pending
     ]
-    head = f"Batch {query.saved.batches.pending} is pending: a query that runs finishes it, a restart runs it first."
+    head = f"Batch {batch} is pending: a query that runs finishes it, a restart runs it first."
     if _is_delivered(query):
         return f"{head} The sink has it already, so none of it is read again."
     if not rows:

@@ -332,10 +332,6 @@ def unreadable_error(unreadable: Mapping[Split, str]) -> DataLossError:
     steps = []
     for split, reason in unreadable.items():
         name = "/".join(map(str, split))
-        steps.append(
-            f"{name}: {reason}: abandon the range with {tool_command('abandon', name)}, then accept the loss with"
-            f" {tool_command('accept', name, flag='--data-loss')}"
-        )
-    return DataLossError(
-        f"the pending batch cannot be read again as it was planned, unless the records are restored: {'; '.join(steps)}"
-    )
+        abandon, accept = tool_command("abandon", name), tool_command("accept", name, flag="--data-loss")
+        steps.append(f"{name}: {reason}: abandon the range with {abandon}, then accept the loss with {accept}")
+    return DataLossError(f"the pending batch cannot be read again, unless its records are restored: {'; '.join(steps)}")

@@ -55,8 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--from",
         dest="origin",
         choices=ORIGINS,
-        help="the source of the offsets: the offset changelog (default if there is one), or the commits of the"
-        " consumer group",
+        help="the source of the offsets: the changelog (default if there is one), or the group's commits",
     )
     parser.add_argument(
         "--leave-out",
@@ -120,8 +119,7 @@ class _Gathered:
         declared = self.config.file.internal_topics
         if declared is None or declared.offset_changelog is None:
             raise OptionError(
-                f"{self.config.source} has no internalTopics.offsetChangelog: take the commits of the consumer group"
-                " with --from group"
+                f"{self.config.source} has no internalTopics.offsetChangelog: take the group's commits, --from group"
             )
         return "changelog"
 
@@ -212,15 +210,16 @@ class _Gathered:
     def _newest(self, records: Iterator[ChangelogRecord], topic: str) -> ChangelogRecord:
         """Return the newest record of this query. An earlier query of the same sink has records of its own."""
         every = list(records)
+        app, sink, source = self.config.name, self.sink.name, self.source
         own = [
             document
             for document in every
-            if (document.application, document.sink, document.source) == (self.config.name, self.sink.name, self.source)
+            if (document.application, document.sink, document.source) == (app, sink, source)
         ]
         if not own:
-            there = sorted({f"{document.application}/{document.sink}" for document in every})
+            there = first_few(sorted({f"{document.application}/{document.sink}" for document in every})) or "none"
             raise OptionError(
-                f"the changelog {topic!r} has no record of application {self.config.name!r}, sink {self.sink.name!r},"
-                f" source {self.source}; it has records of: {first_few(there) or 'none'}"
+                f"changelog {topic!r} has no record of application {app!r}, sink {sink!r}, source {source};"
+                f" it has: {there}"
             )
         return max(own, key=lambda known: (known.written_ms, known.document.number))

@@ -135,9 +135,9 @@ def restore(
         offset = kept.pop(split, None)
         start = earliest if offset is None else offset
         if start > latest:
+            origin, topic = saved.origin, f"{split.cluster}/{split.topic}"
             raise OffsetDocumentError(
-                f"{saved.origin} has offset {start} of {split.cluster}/{split.topic}[{split.partition}], which ends at"
-                f" {latest}: its log was cut off. To start this topic anew: --leave-out {split.cluster}/{split.topic}"
+                f"{origin} has offset {start} of {split}, which ends at {latest}. To reread it: --leave-out {topic}"
             )
         first = max(start, earliest)
         splits.append(
@@ -186,10 +186,9 @@ def _check_identities(
                 problems.append((f"{cluster}/{topic}", text))
     if problems:
         flags = " ".join(dict.fromkeys(f"--leave-out {what}" for what, _ in problems))
+        texts = "; ".join(text for _, text in problems)
         raise IdentityError(
-            f"the offsets of {saved.origin} are of another cluster or topic: {'; '.join(text for _, text in problems)}."
-            " Correct the metadata, choose another source with --from, or let these start at their first record:"
-            f" {flags}"
+            f"the offsets of {saved.origin} do not fit: {texts}. Correct the metadata, or reread these: {flags}"
         )
 
 
@@ -201,10 +200,9 @@ def _check_stop_records(saved: SavedOffsets, present: Collection[Split], stops: 
         why = "app.yaml has no recordEvaluator" if stops is None else "the record is gone"
         flags = " ".join(dict.fromkeys(f"--leave-out {split.cluster}/{split.topic}" for split in lost))
         way = "Set recordEvaluator" if stops is None else "Take the topics out of the metadata"
+        ends = first_few(f"{split} at {ended[split]}" for split in lost)
         raise OffsetDocumentError(
-            f"{first_few(f'{split} at {ended[split]}' for split in lost)} had ended at a stop record, and a new"
-            f" query would read on behind it: {why}. {way}, or let all partitions of these topics start at their first"
-            f" record: {flags}"
+            f"{ends} had ended at a stop record, and would be read on: {why}. {way}, or reread the topics: {flags}"
         )
 
 

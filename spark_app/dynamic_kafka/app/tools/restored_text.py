@@ -19,8 +19,7 @@ from dynamic_kafka.wording import first_few
 _LAST_STEPS = " ".join(
     (
         "Give the query a new checkpoint and a new stateLocation, and a Parquet sink a new folder.",
-        "After its first committed batch, remove the offsets from the metadata, and the topicIds with them:"
-        " while these stay, the query ends if such a topic is re-created.",
+        "After its first committed batch, remove startingOffsets and topicIds from the metadata.",
     )
 )
 
@@ -47,8 +46,7 @@ def restored_text(
         _sums(restored),
         *(_stop_records(saved, restored) if evaluates else ()),
         f"In the metadata, for each cluster:\n\n{_yaml(_metadata(restored))}",
-        "Or as an option of the new query, which has to list every partition (-2 is the first record). It names no"
-        " topic ids: a topic that is re-created before the query starts would be read at these offsets.",
+        "Or as an option, which must list every partition (-2: the first record) and cannot check topic ids:",
         f"    startingOffsets  {json.dumps(_nested(_every(restored)), sort_keys=True)}",
         _LAST_STEPS,
         *filter(None, [group]),
@@ -59,41 +57,35 @@ def restored_text(
 
 def _notes(saved: SavedOffsets, restored: RestoredOffsets, checkpoint: str | None) -> Iterator[str]:
     if saved.over:
-        yield (
-            "The query is over: all its splits have ended at stop records. A new query ends there again, but also reads"
-            " splits that were added since."
-        )
+        yield "The query is over: all splits ended at stop records. A new query also reads splits added since."
     if checkpoint is not None:
         yield f"{checkpoint} holds a checkpoint: if it can be read, continue with it instead (`inspect` shows it)."
     if restored.unchecked:
-        yield (
-            f"NOT CHECKED: this source has no ids of {first_few(restored.unchecked)}. Make sure that these are still"
-            " the same clusters and topics: offsets of others would skip or repeat records."
-        )
+        names = first_few(restored.unchecked)
+        yield f"NOT CHECKED: this source has no ids of {names}. If they were replaced, records are lost or repeated."
 
 
 def _unnamed(saved: SavedOffsets, restored: RestoredOffsets) -> Iterator[str]:
     """Yield the lines for clusters and topics that metadata may name again: no form of a start has them before."""
-    if restored.unnamed:
-        again = sum(restored.unnamed.values())
+    unnamed = restored.unnamed
+    if unnamed:
+        again = sum(unnamed.values())
         sentences = (
-            f"NOT RESTORED: the metadata does not name {len(restored.unnamed)} saved partitions now:"
-            f" {first_few(restored.unnamed)}.",
+            f"NOT RESTORED: the metadata does not name {len(unnamed)} saved partitions now: {first_few(unnamed)}.",
             "Keep these lines, and put them into the metadata together with the topics when these return.",
-            f"Without them the new query reads the topics from their first records: at most {again} records a second"
-            " time.",
+            f"Without them, the topics are read from their first records: at most {again} records a second time.",
         )
-        yield f"{' '.join(sentences)}\n\n{_yaml(_entries(restored.unnamed, saved.topic_ids))}"
+        yield f"{' '.join(sentences)}\n\n{_yaml(_entries(unnamed, saved.topic_ids))}"
 
 
 def _sums(restored: RestoredOffsets) -> str:
     known = [split.twice for split in restored.splits if split.twice is not None]
+    missed = sum(split.missed for split in restored.splits)
     lines = [
-        f"The group shows {sum(known)} offsets behind the start as committed: their records come twice, and so does all"
-        " that was delivered after it."
+        f"The group committed {sum(known)} offsets behind the start: these and later deliveries come twice."
         if known
         else "It is not known how many records come twice.",
-        f"At most {sum(split.missed for split in restored.splits)} records are missed: they have expired since.",
+        f"At most {missed} records are missed: they have expired since.",
     ]
     new = sum(split.start is None for split in restored.splits)
     if new:
@@ -104,17 +96,11 @@ def _sums(restored: RestoredOffsets) -> str:
 
 def _stop_records(saved: SavedOffsets, restored: RestoredOffsets) -> Iterator[str]:
     if saved.ended is None:
-        yield (
-            "This source does not show which splits have ended at a stop record. Its offsets are no further than these"
-            " records, so the record evaluator finds them again. Where records are MISSED, a stop record may be among"
-            " them, and the split would be read on."
-        )
+        yield "This source does not show which splits have ended: one with MISSED records may pass its stop record."
     elif saved.ended:
         ended = [split.split for split in restored.splits if split.ended]
-        yield (
-            f"{len(ended)} splits had ended at stop records: {first_few(ended) or 'none that is named now'}. Their"
-            " starts are no further than these, so the record evaluator ends them there again."
-        )
+        named = first_few(ended) or "none that is named now"
+        yield f"{len(ended)} splits had ended at stop records: {named}. The record evaluator ends them there again."
 
 
 def _every(restored: RestoredOffsets) -> dict[Split, int]:

@@ -168,9 +168,8 @@ class SavedQuery:
         """
         if self.state is None:
             raise OptionError(
-                f"{self.name}: the query's stateLocation is unknown: give app.yaml instead of the checkpoint, or"
-                " --state-location. If the query has none, set the option first: without it, the query ignores"
-                " `accept` and `abandon`"
+                f"{self.name}: the stateLocation is unknown: give app.yaml or --state-location. A query that has none"
+                " ignores `accept` and `abandon`: set the option first"
             )
         if not self.id:
             raise OptionError(f"{self.name}: the checkpoint has no offset document yet: run the query once first")
@@ -208,10 +207,7 @@ def open_query(arguments: argparse.Namespace, *, may_be_new: bool = False) -> Sa
         checkpoint = Checkpoint(given)
         if arguments.only_app:
             what = "is a checkpoint" if checkpoint.has_folder("offsets") else "is not a file"
-            raise OptionError(
-                f"{given} {what}; {arguments.command} needs the app.yaml, since it asks metadata and"
-                " clusters (inspect takes a checkpoint)"
-            )
+            raise OptionError(f"{given} {what}; {arguments.command} needs the app.yaml (inspect takes a checkpoint)")
         uri = arguments.state_location
         if uri is None and checkpoint.has_folder(STATE_FOLDER):
             uri = f"{checkpoint.uri}/{STATE_FOLDER}"
@@ -246,8 +242,7 @@ def read_saved(checkpoint: Checkpoint, source: str | None = None) -> SavedProgre
         raise OptionError(f"{checkpoint.uri} {reason}; give a query's own checkpoint or an app.yaml")
     if batches.planned is None:
         raise OptionError(
-            f"{checkpoint.uri} holds no batch of a Spark query (no file in `offsets`): give the query's own checkpoint,"
-            " once the query has planned a batch"
+            f"{checkpoint.uri} holds no batch (no file in `offsets`): give a checkpoint with a planned batch"
         )
     logged = checkpoint.offsets(batches.planned)
     chosen = _ours(logged, source, checkpoint)

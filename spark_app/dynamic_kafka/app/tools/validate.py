@@ -43,7 +43,7 @@ from dynamic_kafka.state.file_systems import check_writable
 from dynamic_kafka.state.store import StateLocation
 from dynamic_kafka.wording import counted, first_few
 
-HELP = "check an app.yaml, its metadata, classes, client properties and secrets; with --connect its clusters, too"
+HELP = "check an app.yaml, its metadata, classes, client properties and secrets; with --connect its clusters"
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,8 @@ def _metadata(options: SourceOptions, *, connected: bool) -> Iterator[Finding]:
     except DynamicKafkaError as error:
         yield Finding("metadata", str(error), error)
         return
-    text = f"reads {len(subscription.stream_ids)} of {streams}: {', '.join(subscription.stream_ids) or 'none yet'}"
+    ids = subscription.stream_ids
+    text = f"reads {len(ids)} of {streams}: {', '.join(ids) or 'none yet'}"
     yield Finding("metadata", f"{text}; clusters: {', '.join(subscription.clusters) or 'none'}")
     for name, cluster in subscription.clusters.items():
         where = f"cluster {name}"

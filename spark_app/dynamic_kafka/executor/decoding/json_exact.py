@@ -119,8 +119,8 @@ def _map(value: Converter) -> Converter:
             return _misfit(reader, token)
         values, fits = {}, True
         for name in reader.names():
-            each = reader.token()
-            converted = None if each is None else value(reader, each)
+            first = reader.token()
+            converted = None if first is None else value(reader, first)
             fits = fits and converted is not MISFIT
             values[without_surrogates(name)] = converted
         return values if fits else MISFIT

@@ -117,9 +117,9 @@ class ValueDecoding:
             return RecordDecodingError(
                 f"{time_error(rows, at, split)}. Or set mode to deadletter, permissive or dropmalformed"
             )
+        offset = rows.offset(at)
         return RecordDecodingError(
-            f"the value of the record at offset {rows.offset(at)} of {split} is malformed: {cause}. The"
-            " batch is not committed: correct value.schema, or set mode to deadletter, permissive or dropmalformed"
+            f"record at offset {offset} of {split} is malformed: {cause}; correct value.schema, or set mode=deadletter"
         )
 
     def _cause_in_value(self, rows: Rows, at: int) -> str:

@@ -50,9 +50,9 @@ class DeadLetters:
             self._producer.deliver([dead_letter(_record(rows, at), cause, self._task) for at, cause in refused.items()])
         except ClusterError as error:
             # Without the code of the cluster's error: that would be taken for one of the cluster that is read.
+            part, why = self._task.part, error.message
             raise DeadLetterError(
-                f"{records} of {self._task.part} that are refused cannot be written to the dead-letter"
-                f" topic {topic!r} on {cluster}, so the batch is not committed: {error.message}"
+                f"cannot write {records} of {part} to dead letters {topic!r} on {cluster}, batch not committed: {why}"
             ) from None
         STATISTICS.add(self._task.part.split.cluster, ClientCounts(dead_letters=len(refused)))
         log.warning("%s refused in %s, now in topic %s", records, self._task.part, topic)

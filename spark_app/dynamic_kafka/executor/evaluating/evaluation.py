@@ -60,9 +60,9 @@ class Evaluation:
             return None
         if name is not None and not is_import_path(name) and name not in registered:
             known = f"; it was given {first_few(registered)}" if registered else f"; write `MODULE:{name}`"
+            meant = did_you_mean(name, registered)
             raise OptionError(
-                f"recordEvaluator {name!r} is no `module:Name`, and register(spark, evaluators=…) was given no such"
-                f" name{known}{did_you_mean(name, registered)}"
+                f"recordEvaluator {name!r} is no `module:Name`, and register() was given no such name{known}{meant}"
             )
         made = UserCode(deserializer, registered.get(deserializer)) if deserializer is not None else None
         evaluator = UserCode(name, registered.get(name)) if name is not None else None
@@ -121,8 +121,7 @@ def _pickled(name: str, user_object: object) -> bytes:
         return bytes(cloudpickle.dumps(user_object))  # type: ignore[no-untyped-call]
     except Exception as error:
         raise OptionError(
-            f"{name!r} cannot be sent to executors: {error_text(error)}; let it refer to nothing that belongs to this"
-            " process, such as a session or an open file"
+            f"{name!r} cannot be sent to executors: {error_text(error)}; let it refer to no session or open file"
         ) from None
 
 
@@ -143,9 +142,7 @@ def _load(
         return Evaluator(name, "", is_end, mask, None, values.load() if values is not None else None)
     if mask is not None:
         raise OptionError(
-            f"recordEvaluator {name} decides about batches of rows, which recordDeserializer does not turn"
-            " into anything else: take 'recordDeserializer' out, or define is_end_of_stream instead of"
-            " end_of_stream_mask"
+            f"recordEvaluator {name} with end_of_stream_mask takes no recordDeserializer: define is_end_of_stream"
         )
     made = _made(deserializer, given, DESERIALIZER)
     deserialize = getattr(made, "deserialize", made)

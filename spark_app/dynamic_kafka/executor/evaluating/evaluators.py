@@ -145,8 +145,9 @@ class Evaluator:
             if what == DESERIALIZER
             else "correct it"
         )
+        why = error_text(error)
         return RecordEvaluationError(
-            f"{what} {name} fails for {where}: {error_text(error)}. The batch is not committed: {todo}, and start again"
+            f"{what} {name} fails for {where}: {why}. The batch is not committed: {todo}, and start again"
         )
 
 
@@ -158,12 +159,12 @@ def _record(rows: Rows, at: int, split: Split) -> Record:
     try:
         return rows.record(at)
     except UnreadableHeadersError as error:
+        where = _where(rows, at, split)
         raise RecordEvaluationError(
-            f"the record evaluator cannot get {_where(rows, at, split)}: the key of one of its headers is not UTF-8."
-            " Define end_of_stream_mask, which sees no headers with includeHeaders=false"
+            f"{where} has a header key that is not UTF-8: define end_of_stream_mask, and set includeHeaders=false"
         ) from error
     except (ValueError, OverflowError) as error:  # a year that Python's dates do not have
+        where = _where(rows, at, split)
         raise RecordEvaluationError(
-            f"the record evaluator cannot get {_where(rows, at, split)}: {error}. Define end_of_stream_mask, which gets"
-            " Arrow's dates and timestamps"
+            f"the evaluator cannot get {where}: {error}. Define end_of_stream_mask, which gets Arrow's timestamps"
         ) from None

@@ -129,9 +129,7 @@ class StopSearch:
         if known != self.stop_offset:
             own = "nowhere" if self.stop_offset is None else f"at offset {self.stop_offset}"
             raise RecordEvaluationError(
-                f"another attempt has ended {split} at offset {known}, and this one would end it {own}: this attempt"
-                " fails, and the next one obeys. Check that all executors have the same version of the record evaluator"
-                " (docs/how-to/reading.md#end-by-a-record)"
+                f"another attempt has ended {split} at offset {known}, this one {own}: give all one evaluator version"
             )
 
 

@@ -60,9 +60,9 @@ def check_identity(task: ReadTask, cached: CachedConsumer, deadline: float) -> N
             ) from None
         raise translate(split.cluster, "ask for its identity", raised, cached.connection.problem) from None
     if answered is not None and answered != task.kafka_id:
+        cluster, planned = split.cluster, task.kafka_id
         raise IdentityError(
-            f"cluster {split.cluster!r} was planned as Kafka cluster {task.kafka_id}, but this executor reaches brokers"
-            f" of Kafka cluster {answered}: nothing was read. Check its bootstrap servers and DNS"
+            f"cluster {cluster!r} was planned as Kafka cluster {planned}, {answered} answers: check servers and DNS"
         )
     if not has_brokers and time.monotonic() + PAUSE_S < deadline:
         raise LostConsumerError

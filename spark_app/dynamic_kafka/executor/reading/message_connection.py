@@ -274,8 +274,7 @@ def _headers(message: Message, unreadable: set[int]) -> Headers:
 def unreadable_headers(split: Split, offset: int | None) -> OptionError:
     """Return the error about a row whose headers cannot be shown."""
     return OptionError(
-        f"cannot show the headers of the record at offset {offset} of {split}: the key of one of them is not UTF-8."
-        " Read without headers: set includeHeaders=false, or take headers out of 'columns'"
+        f"a header key at offset {offset} of {split} is not UTF-8: read no headers (includeHeaders, 'columns')"
     )
 
 

@@ -168,8 +168,7 @@ def extension_for(reader: str) -> Extension | None:
     if isinstance(extension, str):
         if reader == "native":
             raise OptionError(
-                f"reader=native: {extension}. Install the wheel of this platform with confluent-kafka's own wheel, or"
-                " build with a C compiler; or set reader=auto"
+                f"reader=native: {extension}. Install the wheel of this platform and confluent-kafka's; or reader=auto"
             )
         _log_once("reads in Python" + (f": {extension}" if extension else ", as the option 'reader' says"))
         return None

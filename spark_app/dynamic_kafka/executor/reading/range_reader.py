@@ -288,10 +288,11 @@ class _RangeReader:
             DataLossError: `failOnDataLoss` is set.
         """
         if self.task.fail_on_data_loss:
+            part, start = self.task.part, self.position
+            abandon = tool_command("abandon", "/".join(map(str, part.split)))
+            accept = tool_command("accept", flag="--data-loss")
             raise DataLossError(
-                f"data loss: cannot read {self.task.part} from offset {self.position}: {why}. Leave the range out with"
-                f" {tool_command('abandon', '/'.join(map(str, self.task.part.split)))}, then accept the loss with"
-                f" {tool_command('accept', flag='--data-loss')}"
+                f"data loss: cannot read {part} from offset {start}: {why}. Leave it out with {abandon}, then {accept}"
             )
         first, log_end = (0, 0) if nothing_left else (first_offset(self.task, self.cached), end_offset(self.task))
         end = self.task.part.end

@@ -47,9 +47,9 @@ def time_problem(rows: Rows, at: int) -> str:
 
 def time_error(rows: Rows, at: int, split: Split) -> OptionError:
     """Return the error about a record whose timestamp cannot be shown."""
+    offset, problem = rows.offset(at), time_problem(rows, at)
     return OptionError(
-        f"cannot show the record at offset {rows.offset(at)} of {split}: {time_problem(rows, at)}. Read without"
-        " timestamps: take 'timestamp' out of the option 'columns'. The record is then read like all others"
+        f"cannot show the record at offset {offset} of {split}: {problem}; take 'timestamp' out of 'columns'"
     )
 
 

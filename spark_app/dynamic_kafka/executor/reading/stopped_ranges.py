@@ -61,11 +61,10 @@ def explain_stop(task: ReadTask, cached: CachedConsumer, position: int, log_end:
         return Loss(why, nothing_left=True)
     if why is not None:
         # Only a plan may give the range up: it keeps the offsets, in case the topic comes back.
+        part, limit = task.part, task.read_timeout_s
         raise ReadTimeoutError(
-            task.part.split.cluster,
-            f"{task.part} cannot be read: {why}, and did not come back within readTimeout ({task.read_timeout_s:g} s)."
-            " With a stateLocation, the next start of the query leaves the range out of the batch, and reads it if the"
-            " same topic comes back",
+            part.split.cluster,
+            f"{part} cannot be read: {why} after readTimeout ({limit:g} s); with stateLocation, a restart parks it",
         )
     if log_end is not None and log_end < task.part.end:
         end = end_offset_if_known(task, ADMIN_CHECK_S)
@@ -79,11 +78,11 @@ def explain_stop(task: ReadTask, cached: CachedConsumer, position: int, log_end:
     if listed is not None and log_end is None and is_unreadable(task, ADMIN_CHECK_S):
         raise failure(task, KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
     hint = f" ({problem})" if problem else ""
-    aborted = _OR_ABORTED if task.client.read_committed else ""
+    advice = task.timeout_advice + (_OR_ABORTED if task.client.read_committed else "")
+    part, limit = task.part, task.read_timeout_s
     raise ReadTimeoutError(
-        task.part.split.cluster,
-        f"no record of {task.part} from offset {position} arrived within readTimeout"
-        f" ({task.read_timeout_s:g} s){hint}{task.timeout_advice}{aborted}",
+        part.split.cluster,
+        f"no record of {part} from offset {position} arrived within readTimeout ({limit:g} s){hint}{advice}",
     )
 
 

@@ -93,10 +93,10 @@ def confirm_topic(task: ReadTask, cached: CachedConsumer) -> None:
 
 
 def _mixed(task: ReadTask) -> ClusterError:
+    part = task.part
     return ClusterError(
-        task.part.split.cluster,
-        f"the topic was re-created while {task.part} was read: records of both topics may be among those that"
-        " were read, so this attempt fails, and none of them counts. The next attempt leaves the range out",
+        part.split.cluster,
+        f"the topic was re-created while {part} was read: no record counts, the next attempt leaves it out",
     )
 
 
@@ -176,8 +176,8 @@ def _topic_id(task: ReadTask, cached: CachedConsumer) -> str | None:
             problem = error.message
             cached.close_admin()
         time.sleep(PAUSE_S)
+    part, limit, advice = task.part, task.read_timeout_s, task.timeout_advice
     raise ReadTimeoutError(
         split.cluster,
-        f"it is unknown whether {task.part} is still of the planned topic: no answer within readTimeout"
-        f" ({task.read_timeout_s:g} s): {problem}{task.timeout_advice}",
+        f"cannot confirm the topic id of {part} within readTimeout ({limit:g} s): {problem}{advice}",
     )

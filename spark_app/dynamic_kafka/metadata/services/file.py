@@ -149,7 +149,7 @@ def _text(data: bytes, shown: str) -> str:
             raise MetadataInvalidError(f"{shown}:1: not a whole gzip file: {error}; write it again") from None
     if len(data) > MAX_DOCUMENT_BYTES:
         raise MetadataInvalidError(
-            f"{shown}:1: larger than {MAX_DOCUMENT_BYTES >> 20} MiB when unpacked; read fewer streams from one document"
+            f"{shown}:1: larger than {MAX_DOCUMENT_BYTES >> 20} MiB unpacked; read fewer streams from one document"
         )
     try:
         return data.decode("utf-8-sig")

@@ -56,9 +56,9 @@ def check_returned_revision(revision: object, service: object) -> Revision | Non
         and isinstance(revision.lineage, str | None)
     ):
         return revision
+    name = type(service).__name__
     raise MetadataInvalidError(
-        f"{type(service).__name__}.revision is something other than a Revision with a text as hash, a whole number or"
-        " None as counter, and a text or None as lineage"
+        f"{name}.revision is no Revision with hash: str, counter: int | None, lineage: str | None"
     )
 
 

@@ -114,13 +114,11 @@ def decode(wire: Mapping[str, Any] | str) -> OffsetDocument:
     version = document.get("version") if isinstance(document, Mapping) else None
     if type(version) is not int or version < 1:
         raise OffsetDocumentError(
-            "the checkpoint's offsets were not written by dynamic-kafka (no version number): was it made by Spark's own"
-            " `kafka` source? `python -m dynamic_kafka.app import-checkpoint` makes starting offsets of it"
+            "the checkpoint is not dynamic-kafka's; if Spark's: `python -m dynamic_kafka.app import-checkpoint`"
         )
     if not OLDEST <= version <= VERSION:
         raise OffsetDocumentError(
-            f"the checkpoint's offsets have version {version}, this dynamic-kafka reads {OLDEST} to {VERSION}:"
-            " run the version that wrote them"
+            f"the offsets have version {version}, not {OLDEST} to {VERSION}: run the release that wrote them"
         )
     try:
         read = _read(document)

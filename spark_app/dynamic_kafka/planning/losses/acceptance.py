@@ -63,11 +63,9 @@ def judge_losses(
     refused = [loss for loss in open_losses if loss.split not in accepted] if given.options.fail_on_data_loss else []
     if refused and given.refuse_losses:
         recreated = any(loss.recreated for loss in refused)
-        raise DataLossError(
-            f"data loss: {describe(refused)}. Restore the records, or accept the loss once with"
-            f" {tool_command('accept', flag='--data-loss')}, or for good with failOnDataLoss=false"
-            f"{'; a re-created topic is then read from its first record' if recreated else ''}"
-        )
+        lost, accept = describe(refused), tool_command("accept", flag="--data-loss")
+        anew = "; a re-created topic is then read from its first record" if recreated else ""
+        raise DataLossError(f"data loss: {lost}. Restore the records, or accept the loss once with {accept}{anew}")
     # The observation has first offsets only of clusters that were just opened. A re-created topic needs its own now.
     anew = {loss.split: OffsetQuery("earliest") for loss in losses if loss.recreated and loss.resume_at is not None}
     firsts = yield from look_up(given, anew)

@@ -156,11 +156,9 @@ def find_data_loss(
 def recreated_while_pending(part: SplitRange, planned: str | None, current_id: str) -> str:
     """Return the error for a range of a pending batch whose topic was re-created, with the ways out."""
     topic = "/".join(part.split[:2])
-    return (
-        f"data loss: the pending batch holds {part}, but the topic {recreation(planned, current_id)}. Leave it out"
-        f" with {tool_command('abandon', topic)}, then accept the loss with"
-        f" {tool_command('accept', flag='--data-loss')}: the new one is read from its start"
-    )
+    change, abandon = recreation(planned, current_id), tool_command("abandon", topic)
+    accept = tool_command("accept", flag="--data-loss")
+    return f"data loss: {part} is pending, but the topic {change}. To read the new one: {abandon}, then {accept}"
 
 
 def _judge_recreated(
@@ -177,9 +175,7 @@ def _judge(following: int, earliest: int | None, latest: int | None, kept_to: in
     if latest is None:
         return "the partition no longer exists", None
     if kept_to < following:
-        text = (
-            f"the log was truncated at {kept_to}, before the next offset {following}, and has other records from there"
-        )
+        text = f"the log was truncated at {kept_to}, before the next offset {following}, and other records follow"
         return text, max(kept_to, earliest or 0)
     if following > latest:
         text = f"the log ends at {latest}, before the next offset {following} (truncated, or the topic re-created)"

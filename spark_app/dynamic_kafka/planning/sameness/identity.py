@@ -78,10 +78,8 @@ def identity_choices(cluster: str, kafka_id: str, *, pending_as: str | None = No
     correct = "Correct the servers, give the new cluster an id of its own, or"
     if pending_as is None:
         return f"{correct} accept it as new with {accept}"
-    return (
-        f"{correct} give up the records of the saved one, in this order: leave its ranges out of the pending batch with"
-        f" {tool_command('abandon', pending_as)}, then accept the new one with {accept}"
-    )
+    abandon = tool_command("abandon", pending_as)
+    return f"{correct} give up the pending records of the saved one with {abandon}, then {accept}"
 
 
 def identity_problems(
@@ -115,22 +113,23 @@ def identity_problems(
     for cluster, answer in sorted(observed.items()):
         if answer.kafka_id is None:
             continue
-        saved, word = saved_identity(document, cluster), accepted.get(cluster)
-        if is_another(saved, answer.kafka_id) and not (word and word.covers(saved, answer.kafka_id)):
+        saved, word, now = saved_identity(document, cluster), accepted.get(cluster), answer.kafka_id
+        if is_another(saved, now) and not (word and word.covers(saved, now)):
+            todo = identity_choices(cluster, now, pending_as=pending.get(cluster))
             problems.append(
                 IdentityProblem(
                     cluster,
-                    f"cluster {cluster!r} has the saved Kafka cluster.id {saved}, but its servers answer with"
-                    f" {answer.kafka_id}: its offsets do not belong to that cluster."
-                    f" {identity_choices(cluster, answer.kafka_id, pending_as=pending.get(cluster))}",
+                    f"cluster {cluster!r} has the saved Kafka cluster.id {saved}, but its servers answer with {now}."
+                    f" {todo}",
                 )
             )
-        if answer.kafka_id in owner:
+        if now in owner:
+            one, two = owner[now], cluster
             problems.append(
                 IdentityProblem(
                     cluster,
-                    f"clusters {owner[answer.kafka_id]!r} and {cluster!r} are one and the same Kafka cluster"
-                    f" ({answer.kafka_id}): each record would be read twice. Remove one of them, or use `renamedFrom`",
+                    f"clusters {one!r} and {two!r} are one and the same Kafka cluster ({now}): remove one or use"
+                    " `renamedFrom`",
                 )
             )
         owner.setdefault(answer.kafka_id, cluster)

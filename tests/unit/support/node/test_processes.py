@@ -27,7 +27,7 @@ def test_only_the_process_and_those_below_it_are_found(tmp_path: Path) -> None:
     process(tmp_path, 13, 1, "another container")
     (tmp_path / "meminfo").write_text("")
 
-    assert [(each.pid, each.command, each.resident_mib) for each in tree(7, tmp_path)] == [
+    assert [(member.pid, member.command, member.resident_mib) for member in tree(7, tmp_path)] == [
         (7, ("tini", "-s"), 1.0),
         (9, ("java", "-cp"), 2.0),
         (11, ("python",), 1.0),
@@ -46,8 +46,8 @@ def test_a_child_of_this_process_is_found() -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "runs\n"
-        children = [each for each in tree(os.getpid()) if each.pid == child.pid]
+        children = [member for member in tree(os.getpid()) if member.pid == child.pid]
         child.communicate("end\n")
 
-    assert [each.command for each in children] == [command]
+    assert [member.command for member in children] == [command]
     assert children[0].resident_mib > 1
