@@ -64,8 +64,8 @@ def judge_losses(
     if refused and given.refuse_losses:
         recreated = any(loss.recreated for loss in refused)
         lost, accept = describe(refused), tool_command("accept", flag="--data-loss")
-        anew = "; a re-created topic is then read from its first record" if recreated else ""
-        raise DataLossError(f"data loss: {lost}. Restore the records, or accept the loss once with {accept}{anew}")
+        then = "; a re-created topic is then read from its first record" if recreated else ""
+        raise DataLossError(f"data loss: {lost}. Restore the records, or accept the loss once with {accept}{then}")
     # The observation has first offsets only of clusters that were just opened. A re-created topic needs its own now.
     anew = {loss.split: OffsetQuery("earliest") for loss in losses if loss.recreated and loss.resume_at is not None}
     firsts = yield from look_up(given, anew)
