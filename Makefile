@@ -22,7 +22,7 @@ DEMO_ARGS := $(if $(STRATEGY),--strategy $(STRATEGY)) $(if $(SEED),--seed $(SEED
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
 
-.PHONY: help setup setup-spark42 setup-kube setup-all kube-programs cluster-up cluster-down docs crds rights dashboard test lint format unit integration demo \
+.PHONY: help setup setup-spark42 setup-kube setup-all kube-programs cluster-up cluster-down docs crds rights dashboard messages test lint format unit integration demo \
 	e2e e2e-clean brokers produce bench dist images chart lock clean
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -134,6 +134,9 @@ rights: setup-all ## Render the operator's rights from the chart, for the demo a
 
 dashboard: setup ## Generate the chart's Grafana dashboard from tests/support/dashboard.py
 	@$(BIN)/python -m tests.support.dashboard charts/kafkastream-operator/monitoring/dashboard.json
+
+messages: setup ## Write down the messages of both packages, whose wording a test pins
+	@$(BIN)/python -m tests.support.messages
 
 docs: setup ## Generate the generated parts of docs/ from the code
 	@$(BIN)/python -m dynamic_kafka.options --write docs/reference/options.md

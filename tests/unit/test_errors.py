@@ -110,5 +110,5 @@ def test_an_error_of_ours_is_its_own_cause_and_others_have_none() -> None:
 
 def test_workers_without_the_package_are_a_cause() -> None:
     text = AT_LOAD.replace("dynamic_kafka.errors.{error}", "ModuleNotFoundError: No module named 'dynamic_kafka'")
-    assert "start Spark with a PYSPARK_PYTHON that has dynamic-kafka[spark]" in str(cause_of(RuntimeError(text)))
+    assert "PYSPARK_PYTHON that has dynamic-kafka[spark]" in str(cause_of(RuntimeError(text)))
     assert cause_of(RuntimeError(text.replace("dynamic_kafka'", "shop'"))) is None

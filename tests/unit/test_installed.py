@@ -42,18 +42,14 @@ def lacking(package: str, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("package", ["pyspark", "confluent_kafka", "pyarrow"])
 def test_an_import_without_the_extra_names_it(package: str, tmp_path: Path) -> None:
     _, line = last_line("-c", "from dynamic_kafka import register", path=lacking(package, tmp_path))
-    assert line == (
-        f"ImportError: {sys.executable} lacks {package.replace('_', '-')}: run pip install 'dynamic-kafka[spark]'"
-        " there, or in a clone '.[spark]'"
-    )
+    assert line.startswith(f"ImportError: {sys.executable} lacks {package.replace('_', '-')}: ")
+    assert "pip install 'dynamic-kafka[spark]' there" in line and "'.[spark]'" in line
 
 
 def test_an_import_with_an_old_spark_names_the_version(old_spark: Path) -> None:
     _, line = last_line("-c", "from dynamic_kafka import register", path=old_spark)
-    assert line == (
-        f"ImportError: dynamic_kafka needs PySpark >= 4.2, and {sys.executable} has 4.1.0. Install it: pip install"
-        " 'pyspark>=4.2'"
-    )
+    assert line.startswith("ImportError: dynamic_kafka") and line.endswith("pip install 'pyspark>=4.2'")
+    assert f"PySpark >= 4.2, and {sys.executable} has 4.1.0." in line
 
 
 def test_a_command_without_the_extra_names_it(tmp_path: Path) -> None:
@@ -75,13 +71,13 @@ def test_workers_that_lack_the_package_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SparkStartError) as raised:
         check_workers({}, environment)
     text = str(raised.value)
-    assert f"PYSPARK_PYTHON={bare} cannot run dynamic-kafka[spark]: ModuleNotFoundError" in text
+    assert f"PYSPARK_PYTHON={bare} cannot run" in text and "dynamic-kafka[spark]: ModuleNotFoundError" in text
     assert f"Install it there, or set {sys.executable}" in text
     check_workers({"spark.submit.pyFiles": "dynamic_kafka.zip"}, environment)
 
 
 def test_workers_whose_python_does_not_exist_are_refused() -> None:
-    with pytest.raises(SparkStartError, match="No such file or directory: 'python-that-is-not-there'"):
+    with pytest.raises(SparkStartError, match=r"No such file.*'python-that-is-not-there'"):
         check_workers({}, {**os.environ, "PYSPARK_PYTHON": "python-that-is-not-there"})
 
 

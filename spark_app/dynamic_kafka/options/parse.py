@@ -140,7 +140,7 @@ def _check_secrets(service: str, kafka_properties: Mapping[str, str], allowed: s
         raise OptionError(
             f"the options hold secrets ({shown(secrets)}), and metadataService={service} brings servers from outside:"
             " set 'allowedServers' to the servers that may get these secrets (host:port,host:port)"
-            " (docs/reference/options.md#the-servers-that-get-secrets)"
+            " (docs/reference/allowed-servers.md)"
         )
     if allowed is not None and not secrets:
         return ["option 'allowedServers' has no effect: the kafka.* options hold no secret"]

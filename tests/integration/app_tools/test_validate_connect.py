@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -60,14 +61,14 @@ def test_each_obstacle_of_a_cluster_is_named(
         assert password not in output
         return output.splitlines()[-1]
 
-    assert "answers, and accepts the log-in; topics that can be read: orders" in validate(["orders"], 0)
-    assert "its log-in may not read returns: it needs the right READ" in validate(["orders", "returns"], 5)
+    assert re.search("accepts the log-in.* read: orders", validate(["orders"], 0))
+    assert re.search("may not read returns: .* READ", validate(["orders", "returns"], 5))
     for unseen in ("missing", "hidden"):
         line = validate(["orders", unseen], 5)
-        assert f"could not describe topic '{unseen}': Broker: Topic authorization failed" in line
+        assert re.search(f"describe topic '{unseen}'.* authorization failed", line)
         assert "give the user READ on it" in line
     allow(secured, "alice", "missing", AclOperation.DESCRIBE)
-    assert "has no topic 'missing': create it, or remove it from the stream" in validate(["orders", "missing"], 10)
+    assert "has no topic 'missing'" in validate(["orders", "missing"], 10)
     assert "the cluster refuses the login" in validate(["orders"], 4, password="another-secret")
 
 

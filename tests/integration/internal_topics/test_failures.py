@@ -98,7 +98,8 @@ def test_an_unreachable_home_is_an_error_of_its_own(shop: Shop, tools: Tools) ->
     shop.write(bootstrapServers=f"127.0.0.1:{port}", timeout="2s")
     assert tools("init", shop.app) == 5
     assert "CLUSTER_UNREACHABLE cluster=internal-topics" in tools.errors
-    assert f"(servers 127.0.0.1:{port}): correct internalTopics.bootstrapServers in {shop.app}, or" in tools.errors
+    assert f"(servers 127.0.0.1:{port})" in tools.errors
+    assert f"correct internalTopics.bootstrapServers in {shop.app}" in tools.errors
     assert tools("init", shop.app, "--timeout", "1s") == 5
 
 

@@ -49,7 +49,7 @@ def test_a_named_changelog_is_refused_by_tools_and_start(shop: Shop, tools: Tool
     shop.make(CHANGELOG, 1, cleanup_policy="compact")
     streams = cluster("east", shop.east, [shop.orders, shop.names[CHANGELOG]])
     write_metadata(shop.folder / "streams.json", {"streamId": "st", "clusterMetadataList": [streams]})
-    text = "the streams name topics of cluster 'east' to which this application itself writes"
+    text = "name topics of cluster 'east'"
     app = application(shop)
     assert tools("validate", app, "--connect") == 2
     assert text in tools.output
@@ -57,7 +57,7 @@ def test_a_named_changelog_is_refused_by_tools_and_start(shop: Shop, tools: Tool
     assert text in tools.output
     with run_app(app) as run:
         assert run.wait_exit() == 2, run.last_lines()
-        assert f"{text} its offset changelog or its dead letters: {shop.names[CHANGELOG]}" in run.text()
+        assert text in run.text() and f"dead letters: {shop.names[CHANGELOG]}" in run.text()
 
     # Given a home that is named, no cluster has to be asked
     shop.write(cluster="east", offsetChangelog=shop.names[CHANGELOG])

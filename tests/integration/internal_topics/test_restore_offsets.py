@@ -71,7 +71,7 @@ def test_a_lost_checkpoint_is_replaced_with_known_numbers(shop: Shop, tools: Too
     third = produce("east", shop.east, shop.orders, 5)
     path = app.write()
     assert tools("restore-offsets", path) == 0
-    assert "holds a checkpoint: if it can be read, continue with it" in tools.output
+    assert "holds a checkpoint" in tools.output
     shutil.rmtree(app.folder / "checkpoints")
 
     # Then each source shows its offsets, and the changelog's are seven records behind
@@ -104,7 +104,7 @@ def test_a_missing_record_is_written_at_the_next_start(shop: Shop, tools: Tools,
     assert_rows(app.run(changelog=False), rows)
     path = app.write()
     assert tools("restore-offsets", path, "--from", "changelog") == 2
-    assert "has no record of application 'test', sink 'lake', source 0" in tools.errors
+    assert "has no record" in tools.errors and "'test', sink 'lake', source 0" in tools.errors
     assert_rows(app.run(), rows)
     restored = tools.json("restore-offsets", path)
     assert restored["startingOffsets"] == {"east": {shop.orders: {"0": 6}}}
@@ -127,7 +127,7 @@ def test_expired_records_and_another_topic_are_noticed(shop: Shop, tools: Tools,
     assert (split["start"], split["waiting"], split["missed"]) == (16, 4, 6)
     assert tools("restore-offsets", path) == 0
     assert "At most 6 records are missed" in tools.output
-    assert "with compaction or transactions there are fewer records" in tools.output
+    assert "compaction or transactions" in tools.output
 
     shop.east.delete_topic(shop.orders)
     assert tools("restore-offsets", path) == 10
@@ -232,7 +232,7 @@ def test_an_ended_split_ends_again_at_its_stop_record(shop: Shop, tools: Tools, 
         assert restored["startingOffsets"] == {"east": {shop.orders: {"0": 5}}}
         assert (restored["over"], restored["splits"][0]["ended"]) == (origin == "changelog",) * 2
     assert tools("restore-offsets", path) == 0
-    assert f"1 splits had ended at stop records: east/{shop.orders}[0]." in tools.output
+    assert "1 splits had ended" in tools.output and f"stop records: east/{shop.orders}[0]." in tools.output
 
     # And the new query ends there, too
     app.options["startingOffsets"] = restored["startingOffsets"]
@@ -247,7 +247,7 @@ def test_an_ended_split_ends_again_at_its_stop_record(shop: Shop, tools: Tools, 
     app.options["kafka.group.id"] = app.group
     del app.options["recordEvaluator"]
     assert tools("restore-offsets", app.write()) == 4
-    assert f"east/{shop.orders}[0] at 5 had ended at a stop record" in tools.errors
+    assert f"east/{shop.orders}[0] at 5 had ended" in tools.errors
     assert "app.yaml has no recordEvaluator" in tools.errors
     app.options["recordEvaluator"] = "rules:is_end"
     shop.east.delete_records(shop.orders, 0, before=6)
@@ -276,7 +276,7 @@ def test_the_new_query_may_keep_the_group_a_minute_later(shop: Shop, tools: Tool
     last_commit(-50)
     path = app.write(checkpoint="checkpoints-2")
     assert tools("restore-offsets", path) == 0
-    assert f"With the same consumer group, a start is refused now: query {mark.query} used group" in tools.output
+    assert f"refused now: query {mark.query} used group" in tools.output
     assert "or end it and wait 1" in tools.output
     with run_app(path) as run:
         assert run.wait_exit() == 7
@@ -285,7 +285,7 @@ def test_the_new_query_may_keep_the_group_a_minute_later(shop: Shop, tools: Tool
     # And a minute after it the new query reads on, with no other option
     last_commit(61)
     assert tools("restore-offsets", path) == 0
-    assert f"The new query may keep the consumer group '{app.group}'." in tools.output
+    assert f"may keep the consumer group '{app.group}'." in tools.output
     later = produce("east", shop.east, shop.orders, 3)
     assert_rows(app.run(checkpoint="checkpoints-2"), later)
     client.close_in_background()

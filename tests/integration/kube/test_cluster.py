@@ -117,7 +117,7 @@ def test_the_api_server_hangs_and_goes_on(kube: KubeCluster) -> None:
 def test_a_wait_sees_the_change_and_says_what_it_saw_instead(kube: KubeCluster, namespace: str) -> None:
     kube.api.create(CONFIG_MAPS, config_map(namespace, level="1"))
 
-    with pytest.raises(KubeError, match=r"v1/configmaps settings is not as expected after 1 s: .*resourceVersion"):
+    with pytest.raises(KubeError, match=r"v1/configmaps settings.*expected.* 1 s:.*resourceVersion"):
         kube.api.wait(CONFIG_MAPS, "settings", namespace, until=lambda found: found is None, timeout=1)
 
 
@@ -137,14 +137,14 @@ def test_no_other_configuration_is_looked_at(
     assert not by_default.exists()
     assert shown == kube.api.config.server
     assert "system:masters" in users or "kubeadm:cluster-admins" in users
-    with pytest.raises(KubeError, match=r"config is not in .*: tests use only clusters that they started themselves"):
+    with pytest.raises(KubeError, match=r"config is not in .* only clusters"):
         kube.client(inherited)
 
 
 def test_kubectl_says_why_it_failed(kube: KubeCluster, namespace: str) -> None:
     config = kube.service_account(namespace, "nobody")
 
-    with pytest.raises(KubeError, match=r"(?s)kubectl get secrets failed:.*nobody.* cannot list resource"):
+    with pytest.raises(KubeError, match=r"(?s)kubectl get secrets.*nobody.*cannot list"):
         kube.kubectl("get", "secrets", config=config)
 
 

@@ -177,7 +177,7 @@ def test_auto_reports_a_needed_restart_and_makes_none(apache: Apache, operator: 
     apache.report(pod)
     apache.stream("orders", cluster("east"), cluster("west", secretRef={"name": "login"}))
     rolled_out = apache.wait_condition("RolledOut", "RestartRequired")
-    assert "updateStrategy: Restart, which spends one of its restart attempts" in rolled_out["message"]
+    assert "updateStrategy: Restart, which spends" in rolled_out["message"]
     assert condition(apache.subscription_now(), "Mounted")["reason"] == "SecretsNotMounted"
     assert not _ends(apache.api.get(PODS, "app-0-driver", apache.namespace))
     assert "managedFields" in apache.application_now()["metadata"]

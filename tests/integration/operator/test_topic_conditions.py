@@ -59,6 +59,6 @@ def test_a_lost_topic_is_shown_until_a_report_without_it(stage: Stage, pod: dict
     topics_ready = stage.wait_condition("TopicsReady", "InternalTopicLost")
     assert topics_ready["status"] == "False"
     assert "their records are lost: shop-offsets." in topics_ready["message"]
-    assert "so does `python -m dynamic_kafka.app init app.yaml`" in topics_ready["message"]
+    assert "`python -m dynamic_kafka.app init app.yaml`" in topics_ready["message"]
     stage.report(pod, beat=3)
     wait_cleared(stage)

@@ -51,9 +51,7 @@ def test_naming_the_new_id_starts_the_failed_application(
     # Then the subscription is stalled with both ids, and no other change starts anything
     stalled = stage.wait_condition("Stalled", "TopicIntegrity")
     assert stalled["status"] == "True"
-    assert (
-        f"[TOPIC_CHANGED cluster=east topic=orders id={OLD} now={NEW}] the topic was re-created" in stalled["message"]
-    )
+    assert f"[TOPIC_CHANGED cluster=east topic=orders id={OLD} now={NEW}]" in stalled["message"]
     stage.stream("orders", cluster("east"), cluster("west"))
     stage.wait_document({"east/orders": "Active", "west/orders": "Active"})
     stage.wait_condition("Stalled", "TopicIntegrity")

@@ -185,7 +185,7 @@ def test_an_awaited_cluster_with_anothers_id_is_rejected(
     run.until(lambda: "rejected" in run.report(), "the rejection")
 
     # Then that revision is rejected, and the one before stays in force
-    assert "'a' and 'new' are one and the same Kafka cluster" in run.report()["rejected"]
+    assert "clusters 'a' and 'new' are one" in run.report()["rejected"]
     wanted += produce("a", brokers.a, orders, 1) + produce("b", brokers.b, orders, 1)
     run.until_rows(wanted)
     assert (run.parked, until_reported(run) != "") == ({}, True)
@@ -205,7 +205,8 @@ def test_an_awaited_cluster_without_the_topic_is_rejected(
     new.resume()
     run.until(lambda: "rejected" in run.report(), "the rejection")
 
-    assert f"[MISSING_SOURCE_TOPIC cluster=new] has no topic '{orders}-mistyped'" in run.report()["rejected"]
+    rejected = run.report()["rejected"]
+    assert "[MISSING_SOURCE_TOPIC cluster=new]" in rejected and f"no topic '{orders}-mistyped'" in rejected
     assert "neverReached" not in run.report()
     run.until_rows(wanted + produce("a", brokers.a, orders, 2))
 
@@ -249,7 +250,7 @@ def test_available_now_does_not_omit_an_awaited_cluster(
     with pytest.raises(ClusterUnreachableError) as ended:
         run.batch()
     assert "[CLUSTER_UNREACHABLE cluster=new]" in str(ended.value)
-    assert "Trigger.AvailableNow has read the other clusters, but is not complete" in str(ended.value)
+    assert ended.match(r"Trigger\.AvailableNow .*not complete")
     assert run.rows() == wanted
 
     # And the first run in which it answers reads it from its start
@@ -284,8 +285,8 @@ def test_available_now_does_not_end_before_a_topic_is_described(
     with pytest.raises(ClusterError) as ended:
         while run.batch():
             pass
-    assert f"lists {orders}, but does not describe all of it" in str(ended.value)
-    assert "Trigger.AvailableNow has read the other clusters, but is not complete" in str(ended.value)
+    assert ended.match(rf"lists {orders}, .*not describe all")
+    assert ended.match(r"Trigger\.AvailableNow .*not complete")
     assert run.rows().total() < 12
 
     # And the next one reads the rest

@@ -300,7 +300,7 @@ def test_a_checkpoint_older_than_the_group_is_refused(brokers: Brokers, topic: T
         allowed = restored(allowOldCheckpoint="true")
 
     # Then the query fails and names the option that overrides the check
-    assert "the checkpoint was restored from a backup" in message
+    assert "from a backup" in message
     assert "allowOldCheckpoint=true" in message
     assert f"group {group!r} of cluster 'east'" in message
     assert allowed == ""
@@ -317,7 +317,7 @@ def test_a_backup_with_a_pending_batch_is_not_replayed(brokers: Brokers, topic: 
         reading.restart()
         del reading.log[3:]
         reading.committed = 2
-        with pytest.raises(StaleCheckpointError, match="the checkpoint was restored from a backup"):
+        with pytest.raises(StaleCheckpointError, match="from a backup"):
             reading.read()
 
         # Then only the override delivers the batch

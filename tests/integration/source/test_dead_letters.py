@@ -161,7 +161,7 @@ def test_the_batch_fails_while_the_topic_is_missing(run: SourceRun, brokers: Bro
     brokers.b.delete_topic(dead)
     wanted, letters = produce_mixed(brokers, orders)
     text = run.until_fails(MissingInternalTopicError)
-    assert f"the topic '{dead}' is missing on b. To make it: `python -m dynamic_kafka.app init app.yaml`" in text
+    assert f"'{dead}' is missing on b." in text and "-m dynamic_kafka.app init app.yaml`" in text
     assert run.commits == 0
     brokers.b.create_topic(dead, config=COMPACTED)
     run.until_rows(wanted)
@@ -177,7 +177,7 @@ def test_the_batch_fails_where_the_topic_takes_no_such_record(
     wanted = produce("a", brokers.a, orders, 3)
     produce_bad("a", brokers.a, orders, "bad-1" + random.Random(1).randbytes(2500).hex())
     text = run.until_fails(DeadLetterError)
-    assert f"'{small}' on internal-topics, batch not committed: could not write" in text
+    assert f"'{small}' on internal-topics" in text and "not committed" in text and "could not write" in text
     assert "CLUSTER_" not in text
     assert (run.commits, brokers.c.end_offsets(small)) == (0, {0: 0})
 
@@ -203,7 +203,8 @@ def test_another_cluster_gets_no_dead_letter(run: SourceRun, brokers: Brokers, o
     run.configure(deadLetters=json.dumps({"topic": dead, "cluster": "b", "kafkaId": "another"}))
     wanted, _ = produce_mixed(brokers, orders)
     text = run.until_fails(IdentityError)
-    assert f"has cluster.id {brokers.b.kafka_id}; the topic '{dead}' was set up on another" in text
+    assert f"has cluster.id {brokers.b.kafka_id};" in text
+    assert f"topic '{dead}'" in text and "set up on another:" in text
     assert brokers.b.end_offsets(dead) == {0: 0}
     assert_rows(run.rows(), Rows())
     run.restart(deadLetters=json.dumps({"topic": dead, "cluster": "b"}))

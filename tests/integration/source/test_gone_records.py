@@ -45,7 +45,7 @@ def test_expired_offsets_fail_a_restart(brokers: Brokers, orders: str, path: Pat
         wanted += produce_and_expire(brokers, orders)
         with pytest.raises(DataLossError) as lost:
             run.batch()
-        assert f"data loss: a/{orders}[0]: offsets 5..9 have expired" in str(lost.value)
+        assert f"a/{orders}[0]: offsets 5..9 have expired" in str(lost.value)
         assert "accept app.yaml --data-loss" in str(lost.value)
         assert run.next == {("a", orders): {0: 5}}
         run.restart(failOnDataLoss="false")
@@ -68,13 +68,13 @@ def test_offsets_that_expire_before_their_batch_fail_it(
         wanted += produce_and_expire(brokers, orders)
         with pytest.raises(DataLossError) as lost:
             run.batch()
-        assert f"data loss: cannot read a/{orders}[0] 5..11 from offset 5" in str(lost.value)
+        assert f"read a/{orders}[0] 5..11 from offset 5:" in str(lost.value)
         assert run.rows().total() == 5
         run.restart(failOnDataLoss="false")
         run.until_rows(wanted)
 
         assert run.next == {("a", orders): {0: 11}}
-        assert f"data loss accepted: a/{orders}[0] 5..11: reading continues at 9: " in caplog.text
+        assert f"a/{orders}[0] 5..11: reading continues at 9: " in caplog.text
 
 
 @DEEP
@@ -137,7 +137,7 @@ def test_a_re_created_topic_is_read_from_its_start_once_accepted(
         for _ in range(2):
             message = run.until_fails(DataLossError)
             now = brokers.a.topic_id(orders)
-            assert f"a/{orders}[0]: the topic was re-created (id {old}, now {now}): offset 9 belongs to the" in message
+            assert f"a/{orders}[0]: " in message and f"re-created (id {old}, now {now}): offset 9 " in message
         assert (run.next, run.rows().total()) == ({("a", orders): {0: 9}}, 9)
 
         # And once the loss is accepted, every record of the new topic is read exactly once

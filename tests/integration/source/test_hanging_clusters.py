@@ -79,7 +79,7 @@ def test_stall_does_not_end_available_now_while_a_cluster_hangs(
         run.enumerator.prepare_available_now()
         message = run.until_fails(ClusterUnreachableError)
         assert "[CLUSTER_UNREACHABLE cluster=s]" in message
-        assert "Trigger.AvailableNow has read the other clusters, but is not complete" in message
+        assert "Trigger.AvailableNow" in message and "is not complete" in message
         assert_rows(run.rows(), of_a)
         shaky.resume()  # and the application restarts the query
         run.enumerator.prepare_available_now()

@@ -29,9 +29,9 @@ def latin1_topic(brokers: Brokers, topic: Topic, path: Path) -> str:
 def test_a_header_key_that_is_not_utf_8_fails_with_advice(latin1_topic: str, path: Path) -> None:
     with reading(path, includeHeaders="true") as run, pytest.raises(OptionError) as refused:
         run.batch()
-    assert str(refused.value) == (
-        f"a header key at offset 1 of east/{latin1_topic}[0] is not UTF-8: read no headers (includeHeaders, 'columns')"
-    )
+    message = str(refused.value)
+    assert f"header key at offset 1 of east/{latin1_topic}[0]" in message
+    assert "not UTF-8" in message and "(includeHeaders, 'columns')" in message
 
 
 def test_without_headers_the_record_is_read(latin1_topic: str, path: Path) -> None:

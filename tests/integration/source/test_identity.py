@@ -6,6 +6,7 @@ Tests change the servers in the metadata, or wipe a cluster at its servers. Kafk
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +39,7 @@ def test_another_cluster_is_refused_at_the_start(brokers: Brokers, orders: str, 
             run.batch()
 
         message = str(refused.value)
-        assert "cluster 'east' has the saved Kafka cluster.id" in message and "accept" in message
+        assert re.search(r"cluster 'east' .*saved.*cluster\.id", message) and "accept" in message
         assert brokers.a.kafka_id in message and brokers.b.kafka_id in message
         assert_rows(run.rows(), wanted)
         assert run.next == {("east", orders): {0: 5}}
@@ -95,7 +96,7 @@ def test_a_revision_with_another_cluster_is_rejected_as_a_whole(
         write_metadata(path, stream("orders", cluster("east", brokers.b, [orders]), added))
         run.until(lambda: "rejected" in run.report(), "the rejection to be reported")
         assert brokers.b.kafka_id in run.report()["rejected"]
-        assert "is rejected: cluster 'east' has the saved Kafka cluster.id" in caplog.text
+        assert re.search(r"rejected: cluster 'east' .*saved.*cluster\.id", caplog.text)
         wanted += produce("east", brokers.a, orders, 4)
         run.until_rows(wanted)  # only of the last good revision, not of the rejected one
         assert run.next == {("east", orders): {0: 9}}

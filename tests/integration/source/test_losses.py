@@ -81,7 +81,7 @@ def test_a_truncated_log_is_noticed_by_its_leader_epoch(task: ReadTask, identifi
     # Given a range that was planned while epoch 0 had offsets up to 20, and a log in which it ends at 10
     task = task if identified else replace(task, kafka_id=None)
 
-    with pytest.raises(DataLossError, match=r"data loss: cannot read east/orders\[0\] 20\.\.30 from offset 20"):
+    with pytest.raises(DataLossError, match=r"east/orders\[0\] 20\.\.30 .*offset 20:"):
         offsets_read(task, 20, 30, 0)
 
 
@@ -97,7 +97,7 @@ def test_a_truncated_range_is_left_to_the_next_plan(task: ReadTask) -> None:
 def test_records_of_a_later_leader_end_a_range(task: ReadTask) -> None:
     # Given a range that was planned in epoch 0, in a log that was truncated at 10 since
     part = SplitRange(task.part.split, 5, 20, 0, end_epoch=0)
-    with pytest.raises(DataLossError, match="from offset 10: the log was truncated: offset 10 is of a later leader"):
+    with pytest.raises(DataLossError, match=r"offset 10: .*truncated: offset 10 is"):
         list(read(replace(task, part=part)))
     accepted = replace(task, part=part, fail_on_data_loss=False)
     assert [row.offset for row in read(accepted)] == list(range(5, 10))
@@ -255,7 +255,7 @@ def test_a_replay_of_a_deleted_topic_is_data_loss(brokers: Brokers, topic: Topic
         run.batch(crash="logged")
         brokers.a.delete_topic(gone)
 
-        with pytest.raises(DataLossError, match=rf"east/{gone}\[0\].*the topic no longer exists"):
+        with pytest.raises(DataLossError, match=rf"east/{gone}\[0\].*topic no longer"):
             run.batch()
 
 

@@ -6,6 +6,7 @@ Most tests drive the source without Spark (`SourceRun`); a few run Spark to chec
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -174,7 +175,7 @@ def test_a_removed_topic_leaves_the_others_offsets_alone(
         assert run.next == {("a", kept): {0: 10}}
         assert run.parked == {("a", gone): {0: 9}}
         assert run.report()["parked"] == {"a": 1}
-        assert f"topic {gone!r} of cluster 'a' is no longer named by metadata: its offsets are kept" in caplog.text
+        assert re.search(rf"{gone!r} of cluster 'a' .*offsets are kept", caplog.text)
 
 
 def test_a_cluster_back_within_retention_resumes_at_its_offset(brokers: Brokers, orders: str, path: Path) -> None:
@@ -212,7 +213,7 @@ def test_a_cluster_back_after_retention_starts_as_new(
         run.until_rows(wanted + first)  # from the start again
 
         assert run.next == {("a", orders): {0: 5}, ("b", orders): {0: 5}}
-        assert "was parked past its retention: if it returns, it starts as new" in caplog.text
+        assert "past its retention" in caplog.text
 
 
 def test_a_topic_re_created_while_parked_starts_as_new(
@@ -235,7 +236,7 @@ def test_a_topic_re_created_while_parked_starts_as_new(
 
         assert run.next == {("a", orders): {0: 7}, ("a", other): {0: 0}}
         assert run.parked == {}
-        assert f"topic {orders!r} of cluster 'a' was re-created while it was parked: it starts as new" in caplog.text
+        assert re.search(rf"{orders!r} of cluster 'a' .*re-created .*parked", caplog.text)
 
 
 def test_added_partitions_start_at_their_beginning(brokers: Brokers, orders: str, path: Path) -> None:
@@ -372,7 +373,7 @@ def test_a_renamed_cluster_continues_under_its_new_id(
 
         assert run.next == {("new", orders): {0: 8, 1: 2}}
         assert run.parked == {}
-        assert "cluster 'old' is now 'new', and continues at its offsets under the new id" in caplog.text
+        assert "cluster 'old' is now 'new'" in caplog.text
 
 
 def test_a_cluster_that_was_renamed_while_it_was_parked_resumes(brokers: Brokers, orders: str, path: Path) -> None:
@@ -444,7 +445,7 @@ def test_a_restart_continues_at_the_saved_offsets(
         run.restart()
         assert not run.batch()
         assert "new splits" not in caplog.text
-        assert f"restored offsets of a/{orders}: {{0: 5, 1: 0, 2: 0}}" in caplog.text
+        assert f"offsets of a/{orders}: {{0: 5, 1: 0, 2: 0}}" in caplog.text
         wanted += produce("a", brokers.a, orders, 2, partition=2)
         run.until_rows(wanted)
 

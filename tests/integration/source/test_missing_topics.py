@@ -217,7 +217,7 @@ def test_executors_skip_no_range_of_a_topic_that_is_away(brokers: Brokers, topic
         # Then its range waits and fails, and so does each start that has no place to record that it is left out
         [task] = [task for task in run.tasks if task.part.split.topic == away]
         for attempt in (lambda: list(read_range(task)), run.batch):
-            with pytest.raises(ReadTimeoutError, match=f"{away}.*the topic no longer exists after readTimeout"):
+            with pytest.raises(ReadTimeoutError, match=rf"{away}.*topic no longer .*readTimeout"):
                 attempt()
             run.stop()
 
@@ -282,7 +282,7 @@ def test_a_withdrawn_right_is_reported_and_loses_nothing(  # noqa: PLR0917
 
         # Then the query says so, while it runs and at its next start, and keeps the offsets
         for _ in range(2):
-            with pytest.raises(ClusterError, match=rf"({first}|{second}).*may not describe or read the topic"):
+            with pytest.raises(ClusterError, match=rf"({first}|{second}).*may not describe"):
                 run.until(lambda: bool(run.parked), "the refusal")
             run.restart()
             assert {**saved, **run.next} == run.next and not run.parked

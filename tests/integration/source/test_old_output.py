@@ -51,7 +51,7 @@ def test_a_new_checkpoint_fails_with_an_old_output_folder(
     # then the cause says what to do, and nothing was planned
     cause = cause_of(raised.value)
     assert isinstance(cause, StaleCheckpointError)
-    assert "new-checkpoint has no batch yet, but the log of the sink" in str(cause)
+    assert "new-checkpoint has no batch" in str(cause) and "log of the sink" in str(cause)
     assert "write to a new path" in str(cause)
     assert not list((tmp_path / "new-checkpoint").glob("commits/*"))
 

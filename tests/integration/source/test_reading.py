@@ -299,7 +299,7 @@ def test_nanoseconds_as_milliseconds_fail_only_shown_timestamps(brokers: Brokers
     brokers.a.produce(name, ["near", Record(b"far", timestamp_ms=1_700_000_000_000_000_000)])
     given = static(document(east=at(brokers.a, name)))
 
-    with pytest.raises(OptionError, match=f"the record at offset 1 of east/{name}.*take 'timestamp' out of"):
+    with pytest.raises(OptionError, match=f"offset 1 of east/{name}.*'timestamp' out of"):
         read_batch(given)
     assert [row["value"] for row in read_batch(given | {"columns": "value"})] == [b"near", b"far"]
 
@@ -446,7 +446,7 @@ def test_expired_records_of_a_range_are_data_loss(fresh_cluster: FreshCluster) -
         assert strict.plan() and loose.plan()
         cluster.delete_records(name, 0, before=4)
 
-        with pytest.raises(Exception, match=r"data loss: cannot read east/orders\[0\] 0\.\.10"):
+        with pytest.raises(Exception, match=r"data loss:.*read east/orders\[0\] 0\.\.10"):
             strict.read()
         rows = loose.run()
 

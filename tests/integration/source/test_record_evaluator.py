@@ -156,7 +156,7 @@ def test_a_late_task_of_a_replaced_driver_ends_no_split(run: SourceRun, brokers:
 
     # When the tasks run on, and find a stop record
     for task in late:
-        with pytest.raises(DriverReplacedError, match="another driver has started on this checkpoint since"):
+        with pytest.raises(DriverReplacedError, match="driver has started"):
             list(read(task, evaluation))
 
     # Then neither this driver nor the next one obeys it
@@ -244,7 +244,7 @@ def test_a_cluster_that_no_plan_has_seen_keeps_the_query_open(
     # When metadata adds a cluster before the plan that would end the query
     write_metadata(path, stream("orders", *(cluster(name, getattr(brokers, name), [orders]) for name in "abc")))
     assert not run.batch() and not run.document.over
-    assert run.report()["waitsFor"] == "there is newer metadata, which a later plan takes"
+    assert "is newer metadata" in run.report()["waitsFor"]
 
     # Then the cluster is read
     wanted += produce("c", brokers.c, orders, 4)

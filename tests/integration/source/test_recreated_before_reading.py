@@ -116,7 +116,7 @@ def test_another_topic_before_reading_fails_the_batch(story: Story, monkeypatch:
         story.run.batch()
     old, new = story.ids
     message = str(lost.value)
-    assert f"4..9 is pending, but the topic was re-created (id {old}, now {new})" in message
+    assert "4..9 is pending" in message and f"re-created (id {old}, now {new})" in message
     assert "abandon app.yaml a/orders" in message and "accept app.yaml --data-loss" in message
     assert_rows(story.run.rows(), story.before)
 
@@ -153,7 +153,7 @@ def test_a_change_after_the_first_rows_fails_the_attempt(story: Story, monkeypat
     story.recreate_while_reading(monkeypatch)
 
     # When the topic changes, then the attempt fails, and the next one reads nothing
-    with pytest.raises(ClusterError, match=r"re-created while a/orders-.* 4\.\.9 was read"):
+    with pytest.raises(ClusterError, match=r"re-created while a/orders-.* 4\.\.9"):
         list(read(task))
     assert list(read(task)) == []
     assert story.reports() == [("topic-id", saved_topic_id(story.ids[1]))]
@@ -258,7 +258,8 @@ def test_spark_fails_a_batch_whose_topic_is_another_one(
         run.wait_failed()
         lost = cause_of(run.query.exception())
     assert isinstance(lost, DataLossError)
-    assert f"4..9 is pending, but the topic was re-created (id {old}, now {brokers.a.topic_id(orders)})" in str(lost)
+    assert "4..9 is pending" in str(lost)
+    assert f"re-created (id {old}, now {brokers.a.topic_id(orders)})" in str(lost)
     assert_rows(sink.rows(), before)
 
     # Once the loss is accepted, all records that exist come once

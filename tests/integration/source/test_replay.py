@@ -261,7 +261,7 @@ def test_delivered_ranges_that_are_left_out_are_read_again(
         run.batch(crash="sunk")
         write_metadata(path, stream("orders", b))
         run.until(lambda: bool(run.parked), "a to be parked")
-        assert "possibly delivered by an earlier attempt" in caplog.text
+        assert "possibly delivered" in caplog.text
         write_metadata(path, stream("orders", a, b))
         run.until_rows(of_a + of_b + of_a)
 
@@ -393,7 +393,7 @@ def test_a_driver_that_was_replaced_plans_no_more(brokers: Brokers, orders: str,
         # The old driver resumes, commits the batch, and plans: without the amendment, it would never read a again.
         # It may not have looked at the metadata again. Without any news, it would plan no new document.
         of_b += produce("b", brokers.b, orders, 1)
-        with pytest.raises(DriverReplacedError, match="another driver has started on this checkpoint"):
+        with pytest.raises(DriverReplacedError, match="driver has started"):
             stalled.latest(json.loads(hung.offsets[0]))
         write_metadata(path, stream("orders", a, b))
         other.until_rows(of_a + of_b)

@@ -73,7 +73,7 @@ def test_planning_needs_the_right_to_describe_the_topic(checked: KafkaCluster, o
 
     with query(options(checked, orders, tmp_path)) as reading:
         assert reading.plan()
-        with pytest.raises(ClusterError, match=f"read east/{orders}.*: give the user READ on it"):
+        with pytest.raises(ClusterError, match=f"read east/{orders}.*READ on it"):
             reading.read()
 
 
@@ -87,14 +87,14 @@ def test_a_timeout_names_the_missing_right(
 
     with query(options(checked, orders, tmp_path)) as reading:
         assert reading.plan()
-        with pytest.raises(ClusterError, match=f"read east/{orders}.*: give the user READ on it"):
+        with pytest.raises(ClusterError, match=f"read east/{orders}.*READ on it"):
             reading.read()
 
 
 def test_without_a_right_the_error_names_it(checked: KafkaCluster, orders: str, tmp_path: Path) -> None:
     with (
         query(options(checked, orders, tmp_path)) as reading,
-        pytest.raises(ClusterError, match=f"describe topic '{orders}': .*: give the user READ on it"),
+        pytest.raises(ClusterError, match=f"describe topic '{orders}'.*READ on it"),
     ):
         reading.plan()
 

@@ -210,7 +210,7 @@ def test_a_wrong_password_fails_in_bounded_time(
     assert time.monotonic() - began < BOUNDED_S
     assert "[CLUSTER_REFUSED cluster=east]" in str(raised.value)
     assert "the cluster refuses the login (" in str(raised.value)
-    assert "check the cluster's properties and its secret folder" in str(raised.value)
+    assert "cluster's properties" in str(raised.value) and "its secret folder" in str(raised.value)
     assert "not-the-secret" not in _whole_text(raised.value)
 
 
@@ -246,7 +246,7 @@ def test_a_wrong_authority_fails_in_bounded_time(secure_cluster: KafkaCluster, t
 
     assert time.monotonic() - began < BOUNDED_S
     assert "[CLUSTER_REFUSED cluster=east]" in str(raised.value)
-    assert "the certificate is not of the given authority, or not for the name of the server (" in str(raised.value)
+    assert "the given authority" in str(raised.value) and "of the server (" in str(raised.value)
     assert password not in _whole_text(raised.value)
     assert other.splitlines()[1] not in _whole_text(raised.value)
 
@@ -295,7 +295,7 @@ def test_an_unresolved_reference_is_named(
 
 @DEEP
 def test_a_missing_secret_folder_is_named(secure_cluster: KafkaCluster, topic: Topic, tmp_path: Path) -> None:
-    with pytest.raises(DynamicKafkaError, match=r"cluster 'east': its secret folder .*/east is not there"):
+    with pytest.raises(DynamicKafkaError, match=r"'east'.*folder .*/east is not there"):
         _first_batch(by_folder(secure_cluster, topic("orders"), tmp_path))
 
 

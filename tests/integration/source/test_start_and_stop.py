@@ -123,7 +123,8 @@ def test_committed_without_a_commit_names_the_partitions(brokers: Brokers, topic
     with query(options) as reading, pytest.raises(OptionError) as refused:
         reading.plan()
 
-    assert f"group {group!r} has no committed offset for east/{name}[1]" in str(refused.value)
+    assert f"group {group!r} has no committed" in str(refused.value)
+    assert f"for east/{name}[1]" in str(refused.value)
     assert "earliest" in str(refused.value)
     assert reading.log == []
 
@@ -219,7 +220,7 @@ def test_an_offset_behind_the_end_of_the_log_is_data_loss(
         query(
             static(document(east=at(brokers.a, name)), startingOffsets=starts, **(ending if ends else {}))
         ) as reading,
-        pytest.raises(DataLossError, match=r"east/.*the log ends at 3, before the next offset 7"),
+        pytest.raises(DataLossError, match=r"east/.*log ends at 3.*next offset 7"),
     ):
         reading.plan()
 
@@ -330,7 +331,7 @@ def test_explicit_ends_must_name_every_partition(brokers: Brokers, topic: Topic,
     name = create_filled(brokers.a, topic("orders"), "r", 10, partitions=2)
     given = {"kafka.bootstrap.servers": brokers.a.bootstrap, "subscribe": name, option: json.dumps({name: {"0": 5}})}
 
-    with pytest.raises(OptionError, match=r"endingOffsets name no \w+ for default/.*\[1\].*every partition"):
+    with pytest.raises(OptionError, match=r"endingOffsets name no.*default/.*\[1\].*every partition"):
         read_batch(given)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -52,7 +53,7 @@ def test_a_checkpoint_that_does_not_exist_has_nothing(tmp_path: Path) -> None:
 def test_a_sink_that_is_newer_than_the_checkpoint_is_refused(checkpoint: Path, tmp_path: Path, newest: str) -> None:
     write(tmp_path / "sink" / "_spark_metadata", newest)
     saved = Checkpoint(str(checkpoint))
-    with pytest.raises(StaleCheckpointError, match=r"ends at batch 1, but the log of the sink .* has batch"):
+    with pytest.raises(StaleCheckpointError, match=r"ends at batch 1, .*the sink .*has batch"):
         refuse_old_checkpoint(saved, str(tmp_path / "sink"), allowed=False)
     refuse_old_checkpoint(saved, str(tmp_path / "sink"), allowed=True)
 
@@ -62,7 +63,7 @@ def test_no_way_out_is_named_that_would_lose_records(checkpoint: Path, tmp_path:
     error = find_old_checkpoint(Checkpoint(str(checkpoint)), str(tmp_path / "sink"))
     assert error is not None
     assert "allowOldCheckpoint" not in str(error)
-    assert "new path and a new checkpoint, with startingOffsets from what `inspect` shows" in str(error)
+    assert re.search(r"new path.*new checkpoint.*startingOffsets.*`inspect`", str(error))
     assert "skip batches 2 to 3" in str(error) and "would be LOST" in str(error)
 
 

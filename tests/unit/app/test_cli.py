@@ -50,7 +50,7 @@ def test_without_java_the_application_ends_with_exit_code_6(app: Path) -> None:
     without = environment(JAVA_HOME="/nowhere")
     ended = subprocess.run(command, env=without, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 6, ended.stderr
-    assert "SparkStartError: Spark could not be started: " in ended.stderr
+    assert "SparkStartError: Spark could not" in ended.stderr
     assert "Check JAVA_HOME (JDK >= 17)" in ended.stderr
     assert "Traceback" not in ended.stderr
     [ended_event] = [line for line in map(json.loads, events_in(ended.stderr)) if line["event"] == "ended"]
@@ -72,7 +72,8 @@ def test_a_taken_metrics_port_is_reported_before_spark_starts(app: Path) -> None
         without = environment(JAVA_HOME="/nowhere")
         ended = subprocess.run(command, env=without, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 2, ended.stderr
-    assert f"metrics: cannot listen on 127.0.0.1:{port}: Address already in use" in ended.stderr
+    assert "metrics: cannot listen" in ended.stderr
+    assert f"127.0.0.1:{port}: Address already in use" in ended.stderr
 
 
 def test_the_end_tells_its_reason_once_and_kubernetes_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -149,7 +150,8 @@ def test_an_import_of_a_checkpoint_overwrites_no_file(tmp_path: Path, capsys: py
     written = out.read_text()
     assert "startingOffsets" in written
     assert main(command) == 2
-    assert f"{out} exists and is left as it is: give another file to -o" in capsys.readouterr().err
+    refusal = capsys.readouterr().err
+    assert f"{out} exists" in refusal and "another file to -o" in refusal
     assert out.read_text() == written
 
 
@@ -192,21 +194,22 @@ def test_a_folder_is_no_app_yaml(command: str, kind: str, tmp_path: Path, capsys
     output = "".join(capsys.readouterr())
     assert str(tmp_path) in output and "app.yaml" in output and "inspect takes a checkpoint" in output
     if command == "plan" and kind == "checkpoint":
-        assert "is a checkpoint; plan needs the app.yaml (inspect" in output
+        assert "is a checkpoint; plan needs" in output
 
 
 def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main([])
     assert ended.value.code == 2
-    assert "name a command: run, validate, plan, inspect, " in capsys.readouterr().err
+    assert "command: run, validate, plan, inspect, " in capsys.readouterr().err
 
 
 def test_a_misspelt_command_is_reported_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["valdate", "app.yaml"])
     assert ended.value.code == 2
-    assert "no command 'valdate'; did you mean 'validate'?" in capsys.readouterr().err
+    refusal = capsys.readouterr().err
+    assert "no command 'valdate'" in refusal and "mean 'validate'?" in refusal
 
 
 def test_the_package_names_its_command_line() -> None:

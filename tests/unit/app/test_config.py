@@ -120,7 +120,8 @@ def test_a_mistake_is_refused_with_line_and_field(change: tuple[str, str], messa
     ],
 )
 def test_a_metadata_document_is_recognised(text: str) -> None:
-    assert "app.yaml looks like a metadata document, not an app.yaml" in refused(text)
+    message = refused(text)
+    assert "app.yaml looks like" in message and "metadata document, not" in message
 
 
 @pytest.mark.parametrize(
@@ -155,7 +156,8 @@ def test_a_wrong_option_is_reported_once_with_its_line(wrong: str, message: str)
 def test_two_sinks_do_not_share_a_folder(first: str, second: str) -> None:
     text = MINIMAL.replace("/data/lake", first)
     text += f"- {{name: second, type: format, format: xml, options: {{path: '{second}'}}}}\n"
-    assert "app.yaml:9: sinks[1].options: writes to the folder of sink 'lake': each would skip" in refused(text)
+    message = refused(text)
+    assert "app.yaml:9: sinks[1].options: " in message and "folder of sink 'lake'" in message
     parsed(text.replace(second, "/data/second") if first != second else text.replace("path: '", "path: '/data/second"))
 
 
@@ -166,16 +168,17 @@ def test_all_mistakes_are_reported_at_once() -> None:
 
 def test_two_sinks_need_groups_of_their_own() -> None:
     two = MINIMAL + "- {name: second, type: console}\noptions: {kafka.group.id: g}\n"
-    assert "sinks 'lake' and 'second' would commit to the same group 'g'" in refused(two)
+    message = refused(two)
+    assert "sinks 'lake' and 'second'" in message and "the same group 'g'" in message
     config = parsed(two.replace("name: second", "name: second, groupId: other"))
     assert [config.parsed_options(sink).group_id for sink in config.sinks] == ["g", "other"]
 
 
 def test_a_sink_that_is_not_there_is_refused_with_those_that_are() -> None:
     config = parsed(MINIMAL + "- {name: second, type: console}\n")
-    with pytest.raises(OptionError, match=r"app\.yaml: no sink 'zz'; choose with --sink: lake, second"):
+    with pytest.raises(OptionError, match=r"app\.yaml: .*'zz'.*--sink: lake, second"):
         config.sink("zz")
-    with pytest.raises(OptionError, match=r"it has several sinks; choose with --sink: lake, second"):
+    with pytest.raises(OptionError, match=r"several sinks.*--sink: lake, second"):
         config.sink()
 
 
@@ -204,7 +207,7 @@ def test_a_literal_secret_is_refused_and_not_shown(where: str) -> None:
 def test_a_password_in_a_path_is_refused_and_not_shown(written: str, field: str) -> None:
     text = MINIMAL.replace(written, f"{written.partition(':')[0]}: s3a://AKIA:hunter2@bucket/x")
     message = refused(text + "options: {stateLocation: /data/state}\n")
-    assert f": {field}: has a user and a password in its URL" in message
+    assert f": {field}: has a user" in message and "password in its URL" in message
     assert "hunter2" not in message
 
 

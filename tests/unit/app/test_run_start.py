@@ -50,7 +50,7 @@ def has_metadata(config: AppConfig, stop: StopRequest) -> bool:
 
 
 def test_a_missing_stream_is_refused_before_the_first_batch(config: AppConfig, stop: StopRequest) -> None:
-    with pytest.raises(MetadataInvalidError, match="'returns' does not exist; known are orders"):
+    with pytest.raises(MetadataInvalidError, match=r"'returns' does not exist; .*orders"):
         has_metadata(config, stop)
 
 
@@ -74,4 +74,4 @@ def test_a_signal_is_logged_before_spark_is_up(
 
     stop.ask("SIGINT")
 
-    assert eventually(lambda: "SIGINT: will stop; if Spark is starting, as soon as it is up" in caplog.text)
+    assert eventually(lambda: "SIGINT: will stop" in caplog.text)

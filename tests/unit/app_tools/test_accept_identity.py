@@ -83,16 +83,17 @@ def test_a_given_up_clusters_pending_records_are_counted(
     monkeypatch.setattr(accept_tool, "preview", lambda options, saved: seen({"east": "new"}))
     assert main(["accept", str(pending), "--identity", "east=new"]) == 2  # no consent
     output = capsys.readouterr().out
-    assert "5 records of the pending batch. That batch still reads them" in output
+    assert "5 records of the pending" in output and "batch still reads them" in output
     assert "abandon app.yaml east`" in output
 
     assert main(["abandon", str(pending), "east", "--stopped", "--yes"]) == 0
     output = capsys.readouterr().out
-    assert "5 records are read when their cluster can be read again" in output
-    assert "If the servers are another Kafka cluster by now, or the topic was re-created, they are given up." in output
+    assert "5 records are read when" in output
+    assert "another Kafka cluster by now" in output and "re-created, they are given up" in output
 
     assert main(["accept", str(pending), "--identity", "east=new", "--yes"]) == 0
-    assert "5 records of the pending batch, which has left them out" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert "5 records of the pending" in output and "left them out" in output
 
 
 def test_an_accepted_clusters_abandoned_range_is_given_up(
@@ -102,5 +103,5 @@ def test_an_accepted_clusters_abandoned_range_is_given_up(
     assert main(["accept", str(pending), "--identity", "east=new", "--yes"]) == 0
     assert main(["abandon", str(pending), "east", "--stopped", "--yes"]) == 0
     output = capsys.readouterr().out
-    assert "5 records are given up: another Kafka cluster was accepted in place of theirs." in output
+    assert "5 records are given up: " in output and "cluster was accepted" in output
     assert "can be read again" not in output

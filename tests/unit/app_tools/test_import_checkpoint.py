@@ -42,7 +42,8 @@ def test_a_gap_is_named_and_nothing_is_exact(
 
 def test_behind_a_gap_what_the_sink_lacks_is_lost(tmp_path: Path) -> None:
     text = steps(tmp_path, [0, 1, 2, 4], [0, 1, 2], after_pending=True)
-    assert "begin behind batch 4: records of batches 3 to 4 that the sink lacks are lost." in text
+    assert "begin behind batch 4: " in text
+    assert "records of batches 3 to 4 " in text and "lacks are lost" in text
     assert '{"east": {"orders": {"0": 40}}}' in text
 
 

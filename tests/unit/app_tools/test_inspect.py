@@ -55,11 +55,11 @@ def test_a_pending_batchs_start_is_a_column_of_its_own(tmp_path: Path, capsys: p
 def test_without_some_documents_the_last_logged_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output, wire = shown(capsys, skipping(tmp_path))
 
-    assert "Batch 3 is pending: planned, not committed. Its ranges are unknown." in output
+    assert "Batch 3 is pending: " in output and "ranges are unknown" in output
     assert row_of(output, 0) == ["4", "90"] and row_of(output, 1) == ["-", "7"]
     assert wire["clusters"]["east"]["topics"]["t"]["pendingFrom"] == {"0": 4}
     remedy = "startingOffsets from the column PENDING FROM that `inspect` shows"
-    assert "A start would be refused: the offset document 4 does not follow" in output
+    assert "would be refused: " in output and "offset document 4 does not follow" in output
     assert remedy in output and remedy in wire["refused"]
 
 
@@ -68,7 +68,7 @@ def test_other_tools_name_the_remedy_for_missing_documents(tmp_path: Path, capsy
 
     for command in (["abandon", checkpoint, "east", "--stopped"], ["accept", checkpoint, "--data-loss=east/t/0"]):
         assert main([*command, *state]) == 4
-        assert "the column PENDING FROM that `inspect` shows" in capsys.readouterr().err
+        assert "PENDING FROM that `inspect`" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("committed", [False, True])
@@ -130,7 +130,7 @@ def test_stop_records_and_the_splits_that_wait_are_shown(tmp_path: Path, capsys:
     assert next(line for line in output.splitlines() if line.endswith("ended by a record")).split()[3:5] == ["6", "6"]
     topic = wire["clusters"]["east"]["topics"]["t"]
     assert (topic["ended"], topic["next"]["0"], topic["finished"], wire["over"]) == ({"0": 6}, 6, [0], False)
-    assert "Splits that have not reached a stop record: " in output
+    assert "not reached a stop record: " in output
 
 
 def test_a_query_that_is_over_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -138,5 +138,5 @@ def test_a_query_that_is_over_says_so(tmp_path: Path, capsys: pytest.CaptureFixt
     over = OffsetDocument("q", 1, "", clusters={"east": ClusterProgress(topics)}, over=True)
     log(tmp_path, text(over), committed=1)
     output, wire = shown(capsys, tmp_path)
-    assert "All splits have reached their stop records: this query is over" in output
+    assert "stop records: this query is over" in output
     assert wire["over"] and wire["finished"]

@@ -95,7 +95,7 @@ def test_plan_refuses_a_checkpoint_older_than_its_files(
     assert main(["plan", str(app), "--json"]) == 4
     assert "LOST" in json.loads(capsys.readouterr().out)["refusals"][0]["text"]
     assert main(["inspect", str(app)]) == 0
-    assert "A start would be refused: the checkpoint" in capsys.readouterr().out
+    assert "would be refused: the checkpoint" in capsys.readouterr().out
 
 
 def test_a_pending_batch_that_the_sink_has_is_not_read_again(
@@ -156,7 +156,7 @@ def test_an_edit_is_planned_instead_of_the_metadata_in_force(
     app = make_app(tmp_path, metadataRevision="lineage/7")
     edit = tmp_path / "next.yaml"
     assert main(["plan", str(app), "--metadata", str(edit)]) == 2
-    assert f"--metadata: {edit} does not exist; give the path of the edited" in capsys.readouterr().err
+    assert f"--metadata: {edit} does not exist" in capsys.readouterr().err
     edit.touch()
     assert main(["plan", str(app), "--metadata", str(edit)]) == 0
     assert (seen["options"].metadata_path, seen["options"].metadata_revision) == (str(edit), None)
@@ -172,7 +172,8 @@ def test_an_edit_of_a_single_cluster_is_refused(
     content["options"] = {"kafka.bootstrap.servers": "e1:9092", "subscribe": "orders"}
     app.write_text(yaml.safe_dump(content))
     assert main(["plan", str(app), "--metadata", "next.yaml"]) == 2
-    assert "it reads a single cluster, without metadata: leave out --metadata" in capsys.readouterr().err
+    refusal = capsys.readouterr().err
+    assert "reads a single cluster" in refusal and "leave out --metadata" in refusal
 
 
 class StandardError(io.StringIO):

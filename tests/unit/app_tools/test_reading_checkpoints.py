@@ -111,7 +111,8 @@ def test_inspect_reports_a_bounded_run_as_finished(
 
 def test_a_query_that_has_not_begun_is_no_wrong_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", str(write(tmp_path))]) == 2
-    assert "sink out: its query has planned no batch yet" in capsys.readouterr().err
+    refusal = capsys.readouterr().err
+    assert "sink out: " in refusal and "planned no batch" in refusal
 
 
 def test_a_wrong_folder_is_distinguished_from_a_new_checkpoint(tmp_path: Path) -> None:
@@ -123,8 +124,8 @@ def test_a_wrong_folder_is_distinguished_from_a_new_checkpoint(tmp_path: Path) -
     with pytest.raises(OptionError, match="holds no batch"):
         read_saved(Checkpoint(str(tmp_path)))
     (tmp_path / "lake" / "offsets").mkdir(parents=True)
-    with pytest.raises(OptionError, match="holds the checkpoint of a sink: give lake below it"):
+    with pytest.raises(OptionError, match="checkpoint of a sink: give lake below"):
         read_saved(Checkpoint(str(tmp_path)))
     (tmp_path / "forward" / "offsets").mkdir(parents=True)
-    with pytest.raises(OptionError, match="holds the checkpoints of several sinks: give one of forward, lake below it"):
+    with pytest.raises(OptionError, match=r"several sinks: .*forward, lake below"):
         read_saved(Checkpoint(str(tmp_path)))

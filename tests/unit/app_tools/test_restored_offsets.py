@@ -75,7 +75,7 @@ def test_a_split_that_is_not_saved_starts_at_its_first_record() -> None:
     assert restored.unchecked == ("east",)
     text = restored_text(SavedOffsets("the group", {}), restored, None)
     assert '"1": -2' in text
-    assert "NOT CHECKED: this source has no ids of east" in text
+    assert "NOT CHECKED: " in text and "no ids of east" in text
     assert "1 partitions are not saved" in text
 
 
@@ -107,7 +107,7 @@ def test_offsets_of_another_cluster_or_topic_are_refused(
 
 
 def test_an_offset_behind_the_end_is_refused() -> None:
-    with pytest.raises(OffsetDocumentError, match=r"has offset 140 of east/orders\[0\], which ends at 100"):
+    with pytest.raises(OffsetDocumentError, match=r"140 of east/orders\[0\].*ends at 100"):
         restore(SavedOffsets("the changelog", {ONE: 140}), answers(), NAMED)
 
 
@@ -122,7 +122,7 @@ def test_parked_splits_get_the_lines_for_their_return() -> None:
     assert restored.unnamed == {Split("west", "orders", 0): 3, Split("west", "orders", 1): 4}
     # Then the metadata can carry these, with the id of the topic that they are of
     text = restored_text(saved, restored, None)
-    assert "does not name 2 saved partitions now: west/orders[0], west/orders[1]." in text
+    assert "not name 2 saved partitions" in text and ": west/orders[0], west/orders[1]." in text
     assert "at most 7 records a second time" in text
     lines = {"clusterId": "west", "startingOffsets": {"orders": {"0": 3, "1": 4}}, "topicIds": {"orders": "a-_" + REST}}
     assert yaml.safe_load(text.rpartition("\n\n")[2]) == [lines]
@@ -141,7 +141,7 @@ def test_an_ended_split_needs_its_stop_record_and_an_evaluator() -> None:
     assert [(split.start, split.ended) for split in restored.splits] == [(40, True), (7, False)]
     text = "1 splits had ended at stop records: east/orders[0]."
     assert text in restored_text(saved, restored, None, evaluates=True)
-    with pytest.raises(OffsetDocumentError, match=r"east/orders\[0\] at 40 had ended .* the record is gone"):
+    with pytest.raises(OffsetDocumentError, match=r"east/orders\[0\] at 40 .*record is gone"):
         restore(saved, answers(), NAMED, stops=[])
     with pytest.raises(OffsetDocumentError, match="has no recordEvaluator"):
         restore(saved, answers(), NAMED)

@@ -68,7 +68,7 @@ def test_a_good_application_has_no_findings_and_nothing_was_made(
 
     assert findings(capsys, path, 0) == {}
     main(["validate", str(path)])
-    assert f"{tmp_path}/checkpoint/out does not exist yet, can be made" in capsys.readouterr().out
+    assert f"{tmp_path}/checkpoint/out does not exist yet" in capsys.readouterr().out
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -90,7 +90,8 @@ def test_the_home_of_internal_topics_is_checked(tmp_path: Path, capsys: pytest.C
         return "".join(findings(capsys, path, 2)["internal topics"])
 
     assert findings(capsys, write(tmp_path, internalTopics={"topics": topics, "cluster": "east"}), 0) == {}
-    assert "names no cluster 'eats'; did you mean 'east'?" in wrong(cluster="eats")
+    refusal = wrong(cluster="eats")
+    assert "names no cluster 'eats'" in refusal and "mean 'east'?" in refusal
     own: dict[str, Any] = {"bootstrapServers": "k:9092"}
     assert "no property 'securty.protocol'" in wrong(**own, properties={"securty.protocol": "SSL"})
     assert "SHOP_ABSENT" in wrong(**own, properties={"sasl.password": "${env:SHOP_ABSENT}"})
@@ -180,14 +181,12 @@ def test_a_checkpoint_that_is_older_than_its_files_is_found(
     sink = {"name": "out", "type": "format", "format": format_name, "options": {"path": str(tmp_path / "lake")}}
     wrong = findings(capsys, write(tmp_path, sinks=[sink]), 4)
     (text,) = wrong["checkpoint of sink out"]
-    assert (
-        "has no batch yet, but the log of the sink" in text
-        and "batches 0 to 4 as already written, and all their" in text
-    )
+    assert "has no batch yet, " in text and "log of the sink" in text
+    assert "skip batches 0 to 4 " in text and "all their records" in text
     log = tmp_path / "lake" / "_spark_metadata"
     (log / "4").rename(log / "0")
     (text,) = findings(capsys, tmp_path / "app.yaml", 4)["checkpoint of sink out"]
-    assert "would skip batch 0 as already written, and all its records" in text
+    assert "skip batch 0 " in text and "all its records" in text
 
 
 def test_the_output_names_what_was_not_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -208,12 +207,13 @@ def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path, capsys: pytest.
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith("connection to east")
     assert "WRONG  [CLUSTER_UNREACHABLE cluster=east]" in last
-    assert "east has the bootstrap servers 127.0.0.1:1. Correct a wrong address" in last
+    assert "east has the bootstrap" in last and "servers 127.0.0.1:1. Correct" in last
 
 
 def test_a_duration_without_a_unit_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", str(write(tmp_path, gracePeriod=30))]) == 0
-    assert "note: gracePeriod is '30' without a unit, which means 30 ms" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert "note: gracePeriod is '30' without" in output and "means 30 ms" in output
 
 
 def test_a_moved_state_location_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -226,7 +226,7 @@ def test_a_moved_state_location_is_found(tmp_path: Path, capsys: pytest.CaptureF
     moved = write(tmp_path, options={"stateLocation": str(tmp_path / "elsewhere")})
     (text,) = findings(capsys, moved, 4)["state of sink out"]
 
-    assert "elsewhere/q holds no state, but the query has used the state e1" in text
+    assert "elsewhere/q holds no state" in text and "used the state e1" in text
 
 
 def test_the_state_of_each_source_of_a_query_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -238,4 +238,4 @@ def test_the_state_of_each_source_of_a_query_is_checked(tmp_path: Path, capsys: 
 
     (text,) = findings(capsys, write(tmp_path, options={"stateLocation": str(state)}), 4)["state of sink out"]
 
-    assert "other holds no state, but the query has used the state of other" in text
+    assert "other holds no state" in text and "used the state of other" in text

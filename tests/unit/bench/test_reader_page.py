@@ -66,7 +66,7 @@ def test_ratios_and_goals_are_shown_with_their_colour() -> None:
 def test_a_fall_and_what_was_left_out_are_named() -> None:
     text = render(result(), ["raw_100B.wall_vs_tuned is 0.5, 50% of the recorded 1"])
 
-    assert '<header class="wrong"><h1>A figure has fallen</h1>' in text
+    assert '<header class="wrong"><h1>A figure' in text
     assert "<li>raw_100B.wall_vs_tuned is 0.5, 50% of the recorded 1</li>" in text
     assert "unknown option &#x27;value.format&#x27;" in text and "A &lt;fast&gt; one" in text
 

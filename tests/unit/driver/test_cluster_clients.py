@@ -45,7 +45,7 @@ def test_a_cluster_without_an_answer_is_named_with_its_servers(monkeypatch: pyte
     silent = SimpleNamespace(for_subscription=lambda _: ({}, {}), close=lambda: None)
     monkeypatch.setattr(clusters, "ClusterProbes", lambda _: silent)
     options = parse_options({"streamIds": "s", "metadataPath": "streams.yaml"}, mode="streaming")
-    with pytest.raises(ClusterUnreachableError, match=r"within 2 s from 127\.0\.0\.1:1: correct the metadata"):
+    with pytest.raises(ClusterUnreachableError, match=r"within 2 s .*127\.0\.0\.1:1: .*metadata"):
         observe_all(options, SUBSCRIPTION, timeout_s=2.0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
@@ -65,11 +66,10 @@ def test_one_failure_is_raised_as_it_is() -> None:
 
 def test_all_clusters_that_fail_are_named_in_one_error() -> None:
     error = failing(("east", EAST), ("west", WEST), ("north", NORTH))
-    assert str(error) == (
-        "[CLUSTER_UNREACHABLE cluster=east] could not list offsets: timed out. Further clusters failed:"
-        " west: could not describe topics: timed out; north: the folder is not there"
-    )
     assert type(error) is ClusterUnreachableError
+    assert str(error).startswith(f"[CLUSTER_UNREACHABLE cluster=east] {EAST.message}. ")
+    assert f"failed: west: {WEST.message}; north: " in str(error)
+    assert str(error).endswith("; north: the folder is not there")
 
 
 def test_a_cause_that_clusters_share_appears_once() -> None:
@@ -83,9 +83,10 @@ def test_a_cause_that_clusters_share_appears_once() -> None:
         (cluster, ClusterRefusedError(cluster, refused.format(at, took)))
         for cluster, at, took in (("east", "e:1/bootstrap", 5), ("west", "w:1/2", 12), ("south", "s:1/bootstrap", 7))
     ]
-    assert str(failing(("north", NORTH), *logins)) == (
-        f"{NORTH}. Further clusters failed: east, west, south: {refused.format('e:1/bootstrap', 5)}"
-    )
+    shown = str(failing(("north", NORTH), *logins))
+    assert shown.startswith(f"{NORTH}. ")
+    assert shown.endswith(f"failed: east, west, south: {refused.format('e:1/bootstrap', 5)}")
+    assert shown.count("SASL error") == 1
 
 
 @pytest.mark.parametrize("policy", ["fail", "stall"])
@@ -97,12 +98,8 @@ def test_an_unreachable_cluster_is_named_with_servers_and_advice(policy: str) ->
     text = str(with_choices(EAST, ["east"], options, Subscription(named, ("s",))))
 
     assert ErrorCode.find(text) == ErrorCode("CLUSTER_UNREACHABLE", "east")
-    assert (
-        "timed out. east has the bootstrap servers east-1:9092. Correct a wrong address, or bring the cluster back"
-        in text
-        and "west" not in text
-    )
-    assert "remove it from the metadata: its offsets are kept for removedClusterRetention" in text
+    assert re.search(r"timed out\. east .*east-1:9092\..*wrong address", text) and "west" not in text
+    assert re.search(r"remove .*metadata: .*offsets .*removedClusterRetention", text)
     assert ("clusterFailurePolicy=stall" in text) is (policy == "fail")
 
 
@@ -235,7 +232,7 @@ def test_an_inactive_cluster_does_not_end_the_query(
     assert not observer.note_failures({"west": WEST}, observed)
 
     # Then the query goes on without it, and says so; another cluster still ends it
-    assert "cluster west is stalled, the source reads the others: it is no longer active" in caplog.text
+    assert re.search(r"west is stalled, .*no longer active", caplog.text)
     assert "could not describe topics" in observer.status.stalled["west"]
     both = replace(observed, required=frozenset({"west", "east"}))
     with pytest.raises(ClusterUnreachableError, match="cluster=east") as raised:
@@ -412,7 +409,7 @@ def test_a_cluster_never_read_is_awaited_under_fail(caplog: pytest.LogCaptureFix
 
     # Then the log has its address and the cause once each, and the report names it
     first, second = [record.getMessage() for record in caplog.records]
-    assert "cluster west was never reached, the source reads the others: " in first and NO_ANSWER_YET in first
+    assert "cluster west was never reached" in first and NO_ANSWER_YET in first
     assert second.endswith("could not describe topics: timed out; west has the bootstrap servers west:9092")
     summary = observer.status.summary(RUNNING_EAST, finished=False)
     assert summary["neverReached"] == ["west"] and "west:9092" in summary["waiting"]["west"]

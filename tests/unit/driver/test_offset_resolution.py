@@ -79,7 +79,7 @@ def test_a_recreated_topic_starts_at_its_first_offset(earliest: dict[int, int], 
 
 
 def test_a_recreated_topic_ends_the_query_by_default() -> None:
-    with pytest.raises(DataLossError, match=r"re-created.*accept app\.yaml --data-loss.*read from its first record"):
+    with pytest.raises(DataLossError, match=r"re-created.*accept app\.yaml --data-loss.*first record"):
         recreated({}, {}, Firsts(3))
 
 
@@ -115,7 +115,7 @@ def test_records_hidden_by_an_open_transaction_are_not_lost(fail: str) -> None:
 
 @pytest.mark.parametrize("probe", [Ends(4), Ends(5, read_committed=False)], ids=["shorter for everyone", "as it is"])
 def test_a_log_that_ends_earlier_for_everyone_was_cut_off(probe: Ends) -> None:
-    with pytest.raises(DataLossError, match="the log ends at 3, before the next offset 5"):
+    with pytest.raises(DataLossError, match=r"log ends at 3, .*offset 5"):
         past_the_end({}, probe)
     after = past_the_end({"failOnDataLoss": "false"}, probe)
     assert after.next_of(SPLIT) == 3
@@ -128,7 +128,7 @@ def test_a_start_that_is_newer_than_the_observation_is_no_loss() -> None:
 
 
 def test_a_start_behind_the_end_is_a_loss() -> None:
-    with pytest.raises(DataLossError, match="the log ends at 3, before the next offset 5"):
+    with pytest.raises(DataLossError, match=r"log ends at 3, .*offset 5"):
         past_the_end({}, Ends(4, read_committed=False), logged=OffsetDocument())
 
 
@@ -141,5 +141,5 @@ def test_a_newer_start_in_a_parked_topic_is_no_loss(kept: dict[int, int]) -> Non
 
 def test_a_split_that_resumes_where_it_was_parked_is_not_new() -> None:
     parked = {"east": ParkedCluster({"t": ParkedTopic(TopicProgress("orders", {0: 5}), 1)}, "Mk")}
-    with pytest.raises(DataLossError, match="the log ends at 3, before the next offset 5"):
+    with pytest.raises(DataLossError, match=r"log ends at 3, .*offset 5"):
         past_the_end({}, Ends(5, read_committed=False), logged=OffsetDocument("q", 2, "p", parked=parked))

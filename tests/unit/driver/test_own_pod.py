@@ -90,7 +90,7 @@ def test_a_replaced_token_is_read_again(server: FakeApiServer, pod: OwnPod) -> N
 
 def test_another_pod_of_the_same_name_is_not_annotated(server: FakeApiServer, pod: OwnPod) -> None:
     server.uid = "uid-of-the-next-driver"
-    with pytest.raises(PodError, match="answered with 409: the UID in the precondition"):
+    with pytest.raises(PodError, match=r"answered with 409: .*precondition"):
         pod.annotate("uid-of-pod", {"kafkastream.dev/report": "{}"})
     assert server.annotations == {}
 
@@ -99,26 +99,26 @@ def test_another_pod_of_the_same_name_is_not_annotated(server: FakeApiServer, po
 
 
 def test_a_forbidden_request_names_the_missing_role(server: FakeApiServer, pod: OwnPod) -> None:
-    server.refuse = (403, 'pods "shop-driver" is forbidden: User "system:serviceaccount:jobs:x" cannot get pods')
+    forbidden = 'pods "shop-driver" is forbidden: User "system:serviceaccount:jobs:x" cannot get pods'
+    server.refuse = (403, forbidden)
     failure = failure_of(pod)
     assert failure.kind == "forbidden"
-    assert str(failure) == (
-        'pods "shop-driver" is forbidden: User "system:serviceaccount:jobs:x" cannot get pods; the driver\'s service'
-        " account needs a Role in namespace jobs that lets it get and patch pods"
-    )
+    assert str(failure).startswith(f"{forbidden}; ")
+    assert "service account" in str(failure) and "Role in namespace jobs" in str(failure)
+    assert "get and patch pods" in str(failure)
 
 
 def test_a_wrong_pod_name_names_the_environment_variable(pod: OwnPod) -> None:
     failure = failure_of(replace(pod, name="node-7"))
     assert failure.kind == "not-found"
-    assert str(failure) == (
-        "no pod 'node-7' in namespace jobs; set KAFKASTREAMS_POD_NAME in the driver's environment to its pod's name"
-    )
+    assert "no pod 'node-7' in namespace jobs" in str(failure)
+    assert "set KAFKASTREAMS_POD_NAME " in str(failure)
 
 
 def test_another_refusal_shows_status_and_message(server: FakeApiServer, pod: OwnPod) -> None:
     server.refuse = (503, "etcd is away")
-    assert str(failure_of(pod)) == f"the API server 127.0.0.1:{server.port} answered with 503: etcd is away"
+    text = str(failure_of(pod))
+    assert f"127.0.0.1:{server.port} answered" in text and text.endswith(" 503: etcd is away")
 
 
 def test_a_server_that_is_down_is_reported(server: FakeApiServer, pod: OwnPod) -> None:
@@ -168,4 +168,4 @@ def test_a_malformed_token_is_neither_sent_nor_shown(server: FakeApiServer, pod:
 
 def test_a_missing_service_account_token_is_reported(server: FakeApiServer, pod: OwnPod) -> None:
     (server.account / "token").unlink()
-    assert f"the service account in {server.account} cannot be read: No such file" in str(failure_of(pod))
+    assert f"{server.account} cannot be read: No such file" in str(failure_of(pod))

@@ -54,7 +54,7 @@ def test_the_reader_in_python_asks_for_nothing_else() -> None:
 def test_headers_that_cannot_be_shown_spare_other_columns() -> None:
     made = rows(Message(40, b"v", headers=SystemError("not UTF-8")))
     assert made.batch(arrow_schema(["value"])).to_pylist() == [{"value": b"v"}]
-    with pytest.raises(OptionError, match=r"read no headers \(includeHeaders, 'columns'\)"):
+    with pytest.raises(OptionError, match=r"no headers \(includeHeaders, 'columns'\)"):
         made.batch(arrow_schema(["value", "headers"]))
 
 
@@ -181,7 +181,7 @@ def test_the_mode_decides_about_far_timestamps(topic: Topic, mode: RefusedRecord
 
 
 def test_a_far_timestamp_fails_with_its_place() -> None:
-    with pytest.raises(RecordDecodingError, match=r"offset 41 of .* its timestamp, 1700000000000000000 ms"):
+    with pytest.raises(RecordDecodingError, match=r"offset 41\b.*timestamp, 1700000000000000000 ms"):
         far(("timestamp",), evaluator(mode="failfast"))
 
 

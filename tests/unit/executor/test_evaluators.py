@@ -195,7 +195,7 @@ def test_a_null_value_reaches_the_evaluator_as_null() -> None:
 
 
 def test_rows_are_not_deserialised() -> None:
-    with pytest.raises(OptionError, match="with end_of_stream_mask takes no recordDeserializer"):
+    with pytest.raises(OptionError, match="end_of_stream_mask takes no recordDeserializer"):
         first(Mask, b"a", deserializer=f"{HERE}:length")
 
 
@@ -239,12 +239,12 @@ def test_a_mask_of_another_form_is_an_error(mask: object) -> None:
         def end_of_stream_mask(self, batch: pa.RecordBatch) -> Any:
             return mask
 
-    with pytest.raises(RecordEvaluationError, match=r"fails for the records 40 to 41 of east/orders\[3\]: "):
+    with pytest.raises(RecordEvaluationError, match=r"fails .*40 to 41 of east/orders\[3\]: "):
         first(Odd, b"a", b"b")
 
 
 def test_unreadable_header_keys_are_explained() -> None:
-    with pytest.raises(RecordEvaluationError, match=r"offset 40 of east/orders\[3\] has a header key"):
+    with pytest.raises(RecordEvaluationError, match=r"offset 40 .*east/orders\[3\].*header key"):
         first(is_end, b"a", headers=SystemError("no result"))
 
 
@@ -323,13 +323,13 @@ class NoBatch(RecordEvaluator):
 
 
 def test_a_deserialiser_takes_one_argument() -> None:
-    with pytest.raises(OptionError, match=r"recordDeserializer .*:two_arguments is called with a record as"):
+    with pytest.raises(OptionError, match=r"recordDeserializer .*:two_arguments .*called .*record"):
         named(f"{HERE}:is_end", recordDeserializer=f"{HERE}:two_arguments")
 
 
 def test_a_misspelt_registered_name_names_the_nearest() -> None:
     options = parse_options(OPTIONS | {"recordEvaluator": "endofday"}, mode="streaming")
-    with pytest.raises(OptionError, match="it was given end_of_day; did you mean 'end_of_day'"):
+    with pytest.raises(OptionError, match=r"given end_of_day; .*mean 'end_of_day'"):
         Evaluation.of(options, pickled({"end_of_day": is_end}))
 
 
@@ -349,7 +349,7 @@ def test_what_is_no_evaluator_is_not_registered(name: str, evaluator: object) ->
 
 def test_what_cannot_be_pickled_is_explained() -> None:
     lock = threading.Lock()
-    with pytest.raises(OptionError, match="'x' cannot be sent to executors: TypeError: cannot pickle"):
+    with pytest.raises(OptionError, match=r"'x' .*executors: TypeError: .*pickle"):
         pickled({"x": lambda record: lock is None})
 
 

@@ -313,7 +313,7 @@ def test_without_an_extension_auto_reads_in_python(
     caplog.set_level("INFO")
     assert extension_for("auto") is extension_for("auto") is None
     assert caplog.messages == ["this process reads in Python: there is none"]
-    with pytest.raises(OptionError, match=r"reader=native: there is none\. Install the wheel of this platform"):
+    with pytest.raises(OptionError, match=r"reader=native: there is none\. .*wheel"):
         extension_for("native")
 
 
@@ -344,9 +344,9 @@ def test_a_file_that_does_not_load_is_no_failure(monkeypatch: pytest.MonkeyPatch
         raise ImportError("invalid ELF header")
 
     monkeypatch.setattr(native.importlib, "import_module", broken)
-    assert native.load.__wrapped__() == (
-        "the extension is not part of this installation, or does not fit it: invalid ELF header"
-    )
+    why = native.load.__wrapped__()
+    assert isinstance(why, str)
+    assert "not part of this installation" in why and why.endswith(": invalid ELF header")
 
 
 def test_a_record_of_the_consumers_own_queue_is_an_error() -> None:

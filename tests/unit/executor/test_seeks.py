@@ -67,7 +67,7 @@ def reader(client: Client, *, fail_on_data_loss: bool = True) -> Any:
 
 @pytest.mark.parametrize("code", module.LOSS_CODES)
 def test_a_missing_offset_fails_although_every_seek_is_refused(code: int) -> None:
-    with pytest.raises(DataLossError, match=r"cannot read east/orders\[0\] 5\.\.11 from offset 5"):
+    with pytest.raises(DataLossError, match=r"read east/orders\[0\] 5\.\.11\b.*offset 5"):
         reader(Client(float("inf"), Message(), Message(code))).assign(5, 3)
 
 

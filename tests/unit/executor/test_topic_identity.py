@@ -165,7 +165,7 @@ def test_an_id_that_only_one_broker_has_is_asked_for_again(world: World) -> None
 
 def test_brokers_that_never_agree_give_no_verdict(world: World, reports: BatchReports) -> None:
     world.answers, world.disputes = [OLD, NEW], [frozenset({"t"})]
-    with pytest.raises(ReadTimeoutError, match="its brokers do not agree on the topic's id"):
+    with pytest.raises(ReadTimeoutError, match="brokers do not agree"):
         world.read(replace(task(reports=reports), topic_integrity=True), "rows")
     assert saved_changes(StateFolder(reports.location), "q", "verdict") == {}
 
@@ -186,7 +186,8 @@ def test_another_id_before_a_range_names_both_and_the_ways_out(world: World) -> 
     with pytest.raises(DataLossError) as lost:
         world.read(task(), AssertionError("read"))
     message = str(lost.value)
-    assert "east/t[0] 4..9 is pending, but the topic was re-created (id old, now new)" in message
+    assert "east/t[0] 4..9 is pending" in message
+    assert "re-created (id old, now new)" in message
     assert message.index("abandon app.yaml east/t`") < message.index("accept app.yaml --data-loss`")
 
 
@@ -199,7 +200,7 @@ def test_with_losses_accepted_a_range_is_left_out(world: World, reports: BatchRe
 
 def test_an_attempt_that_has_yielded_rows_fails(world: World, reports: BatchReports) -> None:
     world.answers = [OLD, NEW]
-    with pytest.raises(ClusterError, match="no record counts, the next attempt leaves it out"):
+    with pytest.raises(ClusterError, match=r"no record counts, .*leaves it out"):
         world.read(task(fail=False, reports=reports), "rows", "more")
     assert seen(reports) == [("topic-id", PART.split, "new")]
 
@@ -209,7 +210,7 @@ def test_records_are_confirmed_before_they_become_dead_letters(world: World, rep
     world.answers = [NEW]
     with pytest.raises(DataLossError, match="was re-created"):
         confirm_topic(task(), world.cached)
-    with pytest.raises(ClusterError, match="no record counts, the next attempt leaves it out"):
+    with pytest.raises(ClusterError, match=r"no record counts, .*leaves it out"):
         confirm_topic(task(fail=False, reports=reports), world.cached)
 
 
@@ -240,9 +241,7 @@ def test_a_client_that_has_lost_its_brokers_is_replaced(world: World) -> None:
 
 def test_rows_without_an_answer_do_not_count(world: World) -> None:
     world.answers = [OLD, ClusterUnreachableError("east", "no answer")]
-    with pytest.raises(
-        ReadTimeoutError, match=r"confirm the topic id of east/t\[0\] 4\.\.9 .* \(8 s\): .*no answer; check"
-    ):
+    with pytest.raises(ReadTimeoutError, match=r"confirm.*\beast/t\[0\] 4\.\.9\b.*\(8 s\):.*no answer"):
         world.read(task(), "rows")
 
 

@@ -125,7 +125,7 @@ def test_the_end_does_not_wait_for_records_that_fail(
     producer.fails = True
     writer.put("lake", document(1))
     assert writer.flush(10)
-    assert "the offset changelog log is not written; reading goes on" in caplog.text
+    assert "changelog log is not written" in caplog.text
     producer.may_deliver.clear()
     writer.put("lake", document(1))
     before = time.monotonic()

@@ -137,7 +137,7 @@ def test_a_home_that_metadata_does_not_name_is_refused() -> None:
     declared = config.file.internal_topics
     assert declared is not None
     east = SubscribedCluster({"orders": "orders"}, {"bootstrap.servers": "e:9092"})
-    with pytest.raises(OptionError, match=r"names no cluster 'eats'; did you mean 'east'"):
+    with pytest.raises(OptionError, match=r"no cluster 'eats'; .*mean 'east'"):
         find_home(config, declared, lambda: Subscription({"east": east}, ("orders",)))
 
 
@@ -185,13 +185,13 @@ def test_the_source_gets_the_own_topics_and_those_that_it_writes() -> None:
         config = parsed(fields, options)
         internal_topics = json.loads(config.reader_options(config.sinks[0], home_id="K2")["internalTopics"])
         assert internal_topics == {"topics": names, "written": written, "cluster": "east", "kafkaId": "K2"}
-    with pytest.raises(OptionError, match="is already set by the field `internalTopics`"):
+    with pytest.raises(OptionError, match=r"already set by .*`internalTopics`"):
         parsed(fields, "options: {internalTopics: {topics: [x], cluster: east}}\n")
 
 
 def test_the_mode_without_a_dead_letter_topic_is_refused() -> None:
-    with pytest.raises(OptionError, match=r"app.yaml:.*set 'deadLetters', in app.yaml `deadLetters` under"):
+    with pytest.raises(OptionError, match=r"app\.yaml:.*'deadLetters', in app\.yaml `deadLetters`"):
         parsed("  cluster: east\n" + TOPICS, REFUSING)
     both = REFUSING.replace("}", ", deadLetters: {topic: dead, cluster: east}}")
-    with pytest.raises(OptionError, match="is already set by the field `internalTopics`"):
+    with pytest.raises(OptionError, match=r"already set by .*`internalTopics`"):
         parsed("  cluster: east\n  deadLetters: dead\n" + TOPICS, both)

@@ -91,7 +91,7 @@ def test_a_dry_run_changes_nothing(stage: Stage) -> None:
 
 def test_some_missing_topics_are_refused_unless_completed(stage: Stage) -> None:
     stage.admin.make("log", cleanup_policy="compact")
-    with pytest.raises(MissingInternalTopicError, match=r"'keys' .repartition., 'dead' .*; others exist: 'log"):
+    with pytest.raises(MissingInternalTopicError, match=r"'keys' .repartition., 'dead'.*exist: 'log'"):
         stage.make()
     assert stage.admin.requests == []
     stage.make(ALL)
@@ -102,13 +102,14 @@ def test_a_deviation_is_refused_before_anything_is_made(stage: Stage) -> None:
     stage.admin.make("log", partitions=2)
     with pytest.raises(MisconfiguredInternalTopicError) as refused:
         stage.make(ALL)
-    assert "it has 2 partitions, declared are 1; topic 'log': cleanup.policy is 'delete'" in str(refused.value)
+    assert "has 2 partitions, declared are 1" in str(refused.value)
+    assert "'log': cleanup.policy is 'delete'" in str(refused.value)
     assert stage.admin.requests == []
 
 
 def test_a_failure_half_way_removes_what_was_made(stage: Stage) -> None:
     stage.admin.refuse = {"keys"}
-    with pytest.raises(ClusterError, match="keys is refused; what was made is removed again: dead, log"):
+    with pytest.raises(ClusterError, match=r"keys is refused; .*removed.*: dead, log"):
         stage.make()
     assert stage.admin.topics == {}
     assert stage.memory.newest() == Remembered("K1")
@@ -127,7 +128,7 @@ def test_a_clean_up_leaves_topics_of_others(stage: Stage) -> None:
 
 def test_what_cannot_be_removed_is_completed_later(stage: Stage) -> None:
     stage.admin.refuse, stage.admin.undeletable = {"keys"}, {"log"}
-    with pytest.raises(ClusterError, match=r"left are 'log' .*does not answer.: the next set-up goes on with them"):
+    with pytest.raises(ClusterError, match=r"left are 'log'.*does not answer.*set-up"):
         stage.make()
     assert stage.admin.topics.keys() == {"log"}
     stage.admin.refuse = set()
@@ -138,7 +139,7 @@ def test_what_cannot_be_removed_is_completed_later(stage: Stage) -> None:
 @pytest.mark.parametrize("made", [False, True])
 def test_topics_without_an_answer_stay_and_are_completed(stage: Stage, made: bool) -> None:
     stage.admin.silent, stage.admin.silent_makes = {"keys"}, made
-    with pytest.raises(ClusterUnreachableError, match=r"no answer to .* make the topics keys; left are 'keys'"):
+    with pytest.raises(ClusterUnreachableError, match=r"no answer.*topics keys; left are 'keys'"):
         stage.make()
     assert stage.admin.topics.keys() == ({"keys"} if made else set())
     stage.admin.silent = set()
@@ -201,7 +202,7 @@ def test_another_program_that_makes_them_differently_wins(stage: Stage) -> None:
             stage.admin.make("log", partitions=5, cleanup_policy="compact")
 
     stage.admin.before = interfere
-    with pytest.raises(MisconfiguredInternalTopicError, match=r"it has 5 partitions.*removed again: dead, keys"):
+    with pytest.raises(MisconfiguredInternalTopicError, match=r"has 5 partitions.*removed.*: dead, keys"):
         stage.make()
     assert stage.admin.topics.keys() == {"log"}
 
@@ -248,7 +249,7 @@ def test_a_manual_check_refuses_each_deviation_from_a_set_up(stage: Stage) -> No
     stage.make()
     stage.check()
     topic = stage.admin.topics.pop("log")
-    with pytest.raises(MissingInternalTopicError, match=r"'log' .changelog. existed before: their records are lost"):
+    with pytest.raises(MissingInternalTopicError, match=r"'log' .changelog. existed before.*lost"):
         stage.check()
     stage.admin.make("log", cleanup_policy="compact")
     with pytest.raises(
@@ -273,7 +274,7 @@ def test_another_home_is_refused_until_app_yaml_names_it(stage: Stage) -> None:
     assert stage.make().plan.deleted == ()
     assert stage.memory.newest().kafka_id == "K2"
     stage.admin.id = "K3"
-    with pytest.raises(IdentityError, match=r"has cluster\.id K3, not K2: correct servers or `kafkaId`"):
+    with pytest.raises(IdentityError, match=r"cluster\.id K3, not K2: .*`kafkaId`"):
         stage.make()
 
 

@@ -70,7 +70,7 @@ def test_a_partition_without_an_answer_is_an_error(client: AdminClient, monkeypa
     answers = listed(client, {("orders", 0): LATEST, ("orders", 1): LATEST})
     assert answers["orders", 0] == "its answer"
     assert isinstance(answers["orders", 1], KafkaException)
-    assert answers["orders", 1].args[0].str() == "the answer of the brokers lacks orders[1]"
+    assert "lacks orders[1]" in answers["orders", 1].args[0].str()
 
 
 def test_a_timestamp_is_sent_as_it_is() -> None:

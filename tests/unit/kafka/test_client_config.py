@@ -165,16 +165,14 @@ def test_a_jaas_text_is_translated_after_its_reference_resolves(tmp_path: Path) 
 
 def test_a_malformed_jaas_text_is_not_shown(tmp_path: Path) -> None:
     (tmp_path / "jaas").write_text(f"password={SECRET}")
-    with pytest.raises(
-        OptionError, match=r"cluster 'east': property 'sasl.jaas.config': the JAAS text does not parse"
-    ) as refused:
+    with pytest.raises(OptionError, match=r"cluster 'east'.*property 'sasl\.jaas\.config'.*not parse") as refused:
         client({"sasl.jaas.config": f"${{dir:{tmp_path}:jaas}}"}).admin_config()
     assert SECRET not in str(refused.value)
 
 
 def test_metadata_may_not_hold_references(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PW", SECRET)
-    with pytest.raises(SecretError, match=r"'east': property 'client\.id' of metadata holds a reference"):
+    with pytest.raises(SecretError, match=r"'east'.*'client\.id'.*holds a reference"):
         client(own={"client.id": "${env:PW}"}).consumer_config()
 
 
@@ -204,7 +202,7 @@ def test_the_applications_own_paths_stay_as_they_are() -> None:
 
 
 def test_a_forbidden_property_is_forbidden_in_metadata_too() -> None:
-    with pytest.raises(OptionError, match=r"cluster 'east': Kafka property 'auto.offset.reset'"):
+    with pytest.raises(OptionError, match=r"cluster 'east'.*Kafka property 'auto\.offset\.reset'"):
         client(own={"auto.offset.reset": "latest"}).consumer_config()
 
 

@@ -94,5 +94,5 @@ def test_a_silent_broker_has_no_opinion(monkeypatch: pytest.MonkeyPatch) -> None
     assert Cluster({1: SILENT, 2: "new"}, cycle([1, 2])).disputed(monkeypatch, "new") == {"t"}
     assert Cluster({1: "new", 2: SILENT, 3: SILENT}, cycle([1, 2, 3])).disputed(monkeypatch, "new") == {"t"}
     assert Cluster({1: "new"}, cycle([1])).disputed(monkeypatch, "new") == frozenset()
-    with pytest.raises(ClusterUnreachableError, match="gives the topics t another id, and no other one answers"):
+    with pytest.raises(ClusterUnreachableError, match=r"topics t another id.* no other"):
         Cluster({1: SILENT}, cycle([1])).disputed(monkeypatch, "new")

@@ -50,7 +50,7 @@ def test_an_answer_is_not_blamed_on_a_connection() -> None:
 
 
 def test_no_client_is_made_with_a_malformed_certificate() -> None:
-    with pytest.raises(ClusterRefusedError, match=r"cluster=east\] no client can be made: .* ssl\.ca\.pem"):
+    with pytest.raises(ClusterRefusedError, match=r"cluster=east\] no client .*ssl\.ca\.pem"):
         check_client("east", {"bootstrap.servers": "127.0.0.1:1", **MALFORMED})
     with pytest.raises(ClusterRefusedError, match=r"no client can be made"):
         ClusterAdmin("east", {"bootstrap.servers": "127.0.0.1:1", **MALFORMED}, read_committed=False, deadline_s=1)

@@ -101,8 +101,9 @@ def test_an_error_names_the_reference_and_the_cluster(tmp_path: Path) -> None:
     (tmp_path / "s").write_text(f"pw={SECRET}\n")
     reference = f"${{file:{tmp_path}/s:other}}"
     message = refusal_of(reference)
-    assert message == f"cluster 'east': property 'sasl.password': {reference}: the file has no such key"
-    assert "can't be read (No such file or directory)" in refusal_of("${dir:/nowhere:pw}")
+    assert message.startswith(f"cluster 'east': property 'sasl.password': {reference}:")
+    assert "no such key" in message
+    assert "be read (No such file or directory)" in refusal_of("${dir:/nowhere:pw}")
     assert "no such variable" in refusal_of("${env:DYNAMIC_KAFKA_NOT_SET}")
 
 
@@ -197,7 +198,7 @@ def test_the_folders_name_is_a_plain_name(tmp_path: Path, name: str) -> None:
 
 
 def test_the_error_of_a_missing_folder_names_the_mount_path(tmp_path: Path) -> None:
-    with pytest.raises(SecretError, match=f"secret folder {tmp_path}/east is not there; mount"):
+    with pytest.raises(SecretError, match=f"folder {tmp_path}/east is not there.*mount"):
         read_secret_folder(str(tmp_path), "east", cluster="east", servers="e:9092")
 
 

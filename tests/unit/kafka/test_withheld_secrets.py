@@ -63,9 +63,9 @@ def test_an_allowed_server_gets_the_options_secrets() -> None:
 
 def test_one_foreign_server_among_several_gets_nothing() -> None:
     text = refusal(client(LOG_IN, {"bootstrap.servers": "e:9092,evil:9092"}))
-    assert "cluster 'east': evil:9092 of metadata may not get" in text
-    assert "kafka.sasl.password, kafka.sasl.username" in text
-    assert "add it to allowedServers only if it is yours" in text
+    assert "cluster 'east': evil:9092 of metadata" in text
+    assert "not get kafka.sasl.password, kafka.sasl.username" in text
+    assert "add it to allowedServers" in text
 
 
 def test_a_server_under_a_second_name_is_compared_too() -> None:
@@ -157,7 +157,7 @@ WEAKER = {
 @pytest.mark.parametrize("allowed", ["e:9092", "*"])
 def test_metadata_weakens_no_cluster_with_the_options_secrets(key: str, allowed: str) -> None:
     text = refusal(client(LOG_IN, {key: WEAKER[key]}, allowed_servers=allowed))
-    assert f"cluster 'east': '{key}' in metadata or secret folder may protect" in text
+    assert f"cluster 'east': '{key}' in metadata" in text
     assert "take it out there" in text
 
 
@@ -197,8 +197,9 @@ def test_a_folders_list_allows_its_servers(folder: Path) -> None:
 def test_a_folders_list_keeps_it_from_other_servers(folder: Path, common: dict[str, str]) -> None:
     put(folder, **OWN_LOG_IN, allowedServers="e:9092")
     text = refusal(client(common, {"bootstrap.servers": "e:9092,evil:9092"}, folder=folder, allowed_servers="*"))
-    assert "file 'allowedServers' of secret folder 'east' does not name evil:9092" in text
-    assert "add the server there only if it is yours" in text
+    assert "file 'allowedServers'" in text
+    assert "folder 'east' does not name evil:9092" in text
+    assert "add the server there" in text
 
 
 def test_a_folders_list_guards_files_that_metadata_locates(folder: Path) -> None:
@@ -210,7 +211,7 @@ def test_a_folders_list_guards_files_that_metadata_locates(folder: Path) -> None
 @pytest.mark.parametrize("content", ["", "e", "*:9092", "e:9092;evil:9092", SECRET])
 def test_a_folders_list_that_is_none_allows_nobody(folder: Path, content: str) -> None:
     put(folder, sasl_password=SECRET, allowedServers=content)
-    with pytest.raises(SecretError, match="file 'allowedServers' of secret folder 'east': is no list") as refused:
+    with pytest.raises(SecretError, match=r"'allowedServers' .*'east': is no list") as refused:
         client({}, folder=folder).consumer_config()
     assert SECRET not in str(refused.value)
 

@@ -51,9 +51,7 @@ def test_without_an_answer_at_start_there_is_no_tolerance(discoveries: Discoveri
     with pytest.raises(MetadataUnavailableError, match="ConnectionError: refused"):
         discovery.start()
 
-    with pytest.raises(
-        MetadataUnavailableError, match=r"no metadata yet; last: .*refused .*; check the metadata service"
-    ):
+    with pytest.raises(MetadataUnavailableError, match=r"no metadata yet.*refused.*metadata service"):
         discovery.current()
     assert service.closed.wait(PATIENCE_S)
 
@@ -75,7 +73,7 @@ def test_streams_that_disagree_at_start_stop_the_application(discoveries: Discov
 
 
 def test_an_unknown_stream_at_start_names_the_known_ones(discoveries: Discoveries) -> None:
-    with pytest.raises(MetadataInvalidError, match="'ordes' does not exist; known are orders"):
+    with pytest.raises(MetadataInvalidError, match=r"'ordes'.*not exist.*known are orders"):
         discoveries.start(FakeService(stream()), "ordes")
 
 
@@ -88,7 +86,7 @@ def test_a_restored_query_goes_on_without_a_removed_stream(
     assert discovery.status().missing == ("returns",)
     assert discovery.status().rejected is None
     assert "'returns' does not exist" in str(discovery.deferred_refusal)
-    assert "'returns' is not in the metadata: it is not read" in caplog.text
+    assert "'returns' is not in" in caplog.text
 
 
 def test_a_pattern_may_match_nothing_yet(discoveries: Discoveries) -> None:

@@ -161,13 +161,13 @@ def test_a_rendered_document_of_a_newer_operator_is_read() -> None:
 
 def test_a_document_for_newer_readers_is_refused_first() -> None:
     text = json.dumps({"contract": 3, "minReader": 3, "streamsInAnotherWay": []}, indent=1)
-    with pytest.raises(MetadataInvalidError, match=r"f:3: minReader: .* contract 3.* update .*image") as caught:
+    with pytest.raises(MetadataInvalidError, match=r"f:3: minReader: .*contract 3.*update.*image") as caught:
         parse_document(text, source="f")
     assert len(caught.value.problems) == 1
 
 
 def test_a_wrong_hash_means_hand_edited_or_half_written() -> None:
-    with pytest.raises(MetadataInvalidError, match=r"hash: the hash does not match .*remove `hash`"):
+    with pytest.raises(MetadataInvalidError, match=r"hash: .*does not match .*remove `hash`"):
         parse_document(json.dumps(rendered(hash=document_hash({}))), source="f")
 
 
@@ -234,7 +234,7 @@ def test_merge_keys_give_what_a_mapping_lacks() -> None:
 """
     assert parse_document(merged, source="f").streams == parse_document(plain, source="f").streams
     twice = merged.replace("      clusterId: west", "      <<: *east\n      clusterId: west")
-    with pytest.raises(MetadataInvalidError, match=r'f:5: .*"<<": duplicate key; keep one of them'):
+    with pytest.raises(MetadataInvalidError, match=r'f:5: .*"<<": duplicate key; keep'):
         parse_document(twice, source="f")
 
 

@@ -181,7 +181,7 @@ def test_a_file_that_never_settles_is_invalid(tmp_path: Path) -> None:
             return False
 
     service._closed = Writer()
-    with pytest.raises(MetadataInvalidError, match="is being written all the time; replace it by renaming"):
+    with pytest.raises(MetadataInvalidError, match=r"being written all.* renaming"):
         service.get_all_streams()
 
 
@@ -237,7 +237,7 @@ def test_a_file_that_appears_again_is_noticed(tmp_path: Path) -> None:
 def test_two_documents_in_one_folder_are_ambiguous(tmp_path: Path) -> None:
     (tmp_path / "streams.json").write_text(document("a"))
     (tmp_path / "streams.yaml").write_text(document("b"))
-    with pytest.raises(MetadataInvalidError, match=r"holds streams.yaml and streams.json; keep one"):
+    with pytest.raises(MetadataInvalidError, match=r"holds streams\.yaml and streams\.json.*keep"):
         FileMetadataService(tmp_path).get_all_streams()
 
 

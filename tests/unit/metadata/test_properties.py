@@ -88,7 +88,7 @@ def test_an_unknown_property_without_likeness_names_the_docs() -> None:
 @pytest.mark.parametrize("key", sorted(CREDENTIAL_KEYS))
 def test_a_credential_belongs_in_the_secret_folder(key: str) -> None:
     message = problem(key, "hunter2")
-    assert "a file of this name in the `secretFolder`" in message
+    assert "this name in the `secretFolder`" in message
     assert "hunter2" not in message
 
 

@@ -63,7 +63,7 @@ def test_any_error_of_a_subscriber_is_a_counted_failure(
     discovery.refresh()
     assert (discovery.current(), discovery.status().consecutive_failures) == (good, 1)
     discovery.refresh()
-    with pytest.raises(MetadataUnavailableError, match=r"no answer 2 times in a row \(metadataFailureThreshold=1\)"):
+    with pytest.raises(MetadataUnavailableError, match=r"no answer 2 times.*\(metadataFailureThreshold=1\)"):
         discovery.current()
 
     # Lookups go on: when the subscriber works again, its answer comes into force.
@@ -196,7 +196,7 @@ def test_a_plan_fails_when_the_discovery_thread_is_dead(
     starts: Callable[[], None] = discovery.start
     if during == "start":
         monkeypatch.setattr(DiscoveryState, "answer", unexpected)
-        with pytest.raises(MetadataError, match="no longer looked up, because discovery has failed: AttributeError"):
+        with pytest.raises(MetadataError, match=r"no longer looked up.*: AttributeError"):
             starts()
         return
     starts()
@@ -205,9 +205,7 @@ def test_a_plan_fails_when_the_discovery_thread_is_dead(
 
     # Then every later plan fails with the cause, and nothing waits for the dead thread.
     for _ in range(2):
-        with pytest.raises(
-            MetadataUnavailableError, match=r"AttributeError: a defect of our own .*; restart the query"
-        ):
+        with pytest.raises(MetadataUnavailableError, match=r"AttributeError: a defect .*; restart"):
             discovery.current()
     assert "a defect of our own" in str(discovery.status().last_error)
     assert "metadata is no longer looked up" in caplog.text

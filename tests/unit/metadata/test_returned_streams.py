@@ -130,4 +130,4 @@ def test_while_running_the_last_good_one_stays_in_force(discoveries: Discoveries
     discovery.refresh()
 
     assert discovery.current().sequence == 1
-    assert "cluster 'east': topics must not be empty" in (discovery.status().rejected or "")
+    assert "'east': topics must not be empty" in (discovery.status().rejected or "")

@@ -59,7 +59,8 @@ def test_streams_that_disagree_about_a_cluster_are_refused(other: ClusterMetadat
     with pytest.raises(MetadataConflictError) as caught:
         unite([stream("orders", east=BASE), stream("payments", east=other)])
 
-    assert f"'orders' and 'payments' disagree about cluster 'east': {named} differ;" in str(caught.value)
+    assert "'orders' and 'payments' disagree" in str(caught.value)
+    assert f"cluster 'east': {named} differ;" in str(caught.value)
 
 
 def test_all_disagreements_are_reported_at_once() -> None:
@@ -135,7 +136,7 @@ def test_a_cluster_cannot_be_renamed_from_one_still_read() -> None:
 
 
 def test_clusters_of_two_streams_cannot_be_renamed_from_one() -> None:
-    with pytest.raises(MetadataConflictError, match="'n1' and 'n2' are both renamed from 'old'"):
+    with pytest.raises(MetadataConflictError, match=r"'n1' and 'n2'.*both renamed from 'old'"):
         unite(
             [
                 stream("a", n1=cluster("t", renamed_from="old")),

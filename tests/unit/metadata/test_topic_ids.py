@@ -75,7 +75,7 @@ def test_a_wrong_pin_is_refused_with_file_line_and_field(pin: str, problem: str)
 
 
 def test_pins_without_a_mapping_are_refused() -> None:
-    with pytest.raises(MetadataInvalidError, match=r"topicIds: must be a mapping of topics to their ids"):
+    with pytest.raises(MetadataInvalidError, match=r"topicIds: .*mapping of topics"):
         parse_document(LIST.format("[orders]"), source="streams.yaml")
 
 
@@ -91,7 +91,7 @@ def test_pins_of_two_streams_are_united() -> None:
 
 def test_two_pins_of_one_topic_are_a_conflict() -> None:
     a, b = (KafkaStream(name, {"east": cluster("t", topic_ids={"t": pin})}) for name, pin in (("a", ID), ("b", OTHER)))
-    with pytest.raises(MetadataConflictError, match=r"disagree about cluster 'east': topicIds\.t differ"):
+    with pytest.raises(MetadataConflictError, match=r"disagree.*cluster 'east': topicIds\.t differ"):
         unite([a, b])
 
 

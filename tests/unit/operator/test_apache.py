@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -268,7 +269,7 @@ def test_auto_never_restarts_and_names_the_remedy() -> None:
     world = apaches(secrets=[SECRET])
     world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "west-login"})).settle()
     assert world.condition("RolledOut") == ("False", "RestartRequired")
-    assert "set updateStrategy: Restart, which spends one of its restart attempts" in world.message("RolledOut")
+    assert "updateStrategy: Restart, which spends" in world.message("RolledOut")
     assert (world.patches, "end" in world.writes) == (0, False)
 
 
@@ -323,7 +324,7 @@ def test_an_application_that_would_not_return_is_not_ended() -> None:
     world = apaches("set restartPolicy to Always", updateStrategy="Restart")
     world.stream("orders", cluster("east"), cluster("west")).settle()
     assert world.condition("RolledOut") == ("False", "RestartRequired")
-    assert "would end the application: set restartPolicy to Always" in world.message("RolledOut")
+    assert re.search("would end .*: set restartPolicy to Always", world.message("RolledOut"))
     assert (world.patches, "end" in world.writes) == (0, False)
     world.application_is("Running", restart_refusal="").settle()
     assert world.writes.count("end") == 1

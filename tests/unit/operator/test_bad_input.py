@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Any
 
 import pytest
@@ -89,7 +90,7 @@ def test_too_large_a_document_leaves_the_last_one_in_force() -> None:
     world.stream("orders", cluster("east"), *many).settle()
     assert world.document == before
     assert world.condition("StreamsResolved") == ("False", "TooLarge")
-    assert "the last document that fitted stays in force" in world.message("Stalled")
+    assert "document that fitted" in world.message("Stalled")
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def test_a_missing_stream_names_the_unreadable_configmap(streams: dict[str, Any]
     world.settle()
     assert world.document is None
     assert world.condition("StreamsResolved") == ("False", reason)
-    assert "It may be in an object that cannot be read: ConfigMap flink, key streams.yaml:2" in world.message("Ready")
+    assert re.search(r"may be in .*: ConfigMap flink, key streams\.yaml:2", world.message("Ready"))
 
 
 def test_an_invalid_pattern_changes_nothing() -> None:

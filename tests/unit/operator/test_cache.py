@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -302,7 +303,7 @@ def test_a_404_for_a_kind_keeps_its_cached_objects(
     cache.put(STREAMS, stream(5))
     cache.apply_listing(STREAMS, "ns", lambda: Listing([], 0))
     assert cache.get(*REF) == stream(5)
-    assert "answers 404 for the kind, but objects of it are cached" in caplog.text
+    assert re.search("answers 404 .* cached", caplog.text)
     assert cache.put(STREAMS, stream(6))
     cache.remove(REF, "one", 7)
     cache.apply_listing(STREAMS, "ns", lambda: Listing([], 0))

@@ -89,7 +89,7 @@ def test_without_a_kubeconfig_the_operator_needs_a_pod(
     with pytest.raises(SystemExit) as ended:
         command.main([])
     assert ended.value.code == 2
-    assert "no --kubeconfig, not in a pod: Service host/port is not set" in capsys.readouterr().err
+    assert re.search("no --kubeconfig, .* pod: Service host/port", capsys.readouterr().err)
 
 
 def test_a_user_without_a_name_runs_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,4 +120,4 @@ def test_a_slip_in_a_namespace_is_refused(name: str, capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit) as ended:
         command.main([f"--namespace={name}"])
     assert ended.value.code == 2
-    assert f"{name!r} is not the name of a namespace; write the flag once for each" in capsys.readouterr().err
+    assert re.search(rf"{re.escape(repr(name))} .* namespace; .* flag once", capsys.readouterr().err)

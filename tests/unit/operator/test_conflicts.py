@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -49,8 +50,8 @@ def test_a_conflict_does_not_depend_on_an_unread_third() -> None:
     world.stream("c", east("there")).settle()
     assert servers(world) == {"b": "old:9092", "c": "old:9092"}
     assert world.condition("StreamsResolved") == ("False", "Conflict")
-    assert "KafkaStream b disagrees with stream 'c' about cluster 'east'" in world.message("StreamsResolved")
-    assert "KafkaStream c disagrees with stream 'b' about cluster 'east'" in world.message("StreamsResolved")
+    assert re.search("KafkaStream b disagrees [^;]*'c' [^;]*cluster 'east'", world.message("StreamsResolved"))
+    assert re.search("KafkaStream c disagrees [^;]*'b' [^;]*cluster 'east'", world.message("StreamsResolved"))
 
 
 def test_a_stream_on_one_side_of_a_conflict_is_held_too() -> None:
@@ -71,8 +72,8 @@ def test_a_held_stream_holds_those_that_disagree_with_it() -> None:
     world.stream("b", east("new", startingOffsets="sometimes")).settle()
     assert servers(world) == dict.fromkeys("ab", "old:9092")
     assert world.condition("StreamsResolved") == ("False", "InvalidStream")
-    assert "KafkaStream a disagrees with stream 'b' about cluster 'east'" in world.message("StreamsResolved")
-    assert "both are rolled out once it is corrected" in world.message("StreamsResolved")
+    assert re.search("KafkaStream a disagrees [^;]*'b' [^;]*cluster 'east'", world.message("StreamsResolved"))
+    assert "both are rolled" in world.message("StreamsResolved")
     world.stream("b", east("new")).settle()
     assert servers(world) == dict.fromkeys("ab", "new:9092")
 
@@ -92,7 +93,7 @@ def test_a_form_that_a_newer_operator_rejects_releases_none() -> None:
     assert world.document is not None and misfit(world.document.streams) == ""
     shared = {name: stream["clusters"].get("east", {}) for name, stream in world.document.streams.items()}
     assert [shared[name].get("bootstrapServers") for name in "ab"] == ["old:9092", "old:9092"]
-    assert "KafkaStream b disagrees with stream 'a' about cluster 'east'" in world.message("StreamsResolved")
+    assert re.search("KafkaStream b disagrees [^;]*'a' [^;]*cluster 'east'", world.message("StreamsResolved"))
 
 
 def test_a_new_stream_waits_for_a_held_one_it_disagrees_with() -> None:
@@ -149,7 +150,7 @@ def test_a_rename_in_one_of_two_streams_is_held() -> None:
     world.stream("a", cluster("new", bootstrapServers="old:9092", renamedFrom="east")).settle()
     assert world.document == before
     assert world.condition("StreamsResolved") == ("False", "Conflict")
-    assert "about cluster 'east', which is 'new' now where it is renamed" in world.message("StreamsResolved")
+    assert "cluster 'east', which is 'new' now" in world.message("StreamsResolved")
     world.stream("b", cluster("new", bootstrapServers="old:9092", renamedFrom="east")).settle()
     assert world.rendered() == {"new/orders": "Active"}
     assert world.condition("StreamsResolved") == ("True", "Resolved")

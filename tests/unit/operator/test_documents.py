@@ -268,7 +268,7 @@ def test_a_rename_undone_without_renamed_from_is_held() -> None:
     world.driver_reports()
     world.stream("orders", cluster("east")).settle()
     assert world.rendered() == {"new-east/orders": "Active"}
-    assert "renamed from 'east', which is still read" in world.message("StreamsResolved")
+    assert "renamed from 'east', which is still" in world.message("StreamsResolved")
     world.stream("orders", cluster("east", renamedFrom="new-east")).settle()
     assert world.rendered() == {"east/orders": "Active"}
 

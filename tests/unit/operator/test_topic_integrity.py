@@ -115,7 +115,7 @@ def test_a_list_without_room_for_all_topics_is_not_the_whole() -> None:
 
 def test_the_condition_shows_a_long_list_and_the_command() -> None:
     world = ended(*(replace(RECREATED, topic=f"orders-{number:02}") for number in range(40)))
-    assert "more topics: `python -m dynamic_kafka.app plan app.yaml` lists all" in world.message("Stalled")
+    assert re.search(r"\d more topics: `python -m dynamic_kafka\.app plan app\.yaml`", world.message("Stalled"))
     assert "kubectl patch sparkapplication.sparkoperator.k8s.io app --type merge" in world.message("Stalled")
 
 
@@ -129,7 +129,7 @@ def test_the_subscription_stalls_with_topic_and_both_ids(life: Life) -> None:
     assert world.condition("Stalled") == ("True", "TopicIntegrity")
     assert world.condition("Ready") == ("False", "TopicIntegrity")
     text = world.message("Stalled")
-    assert f"[TOPIC_CHANGED cluster=east topic=orders id={OLD} now={NEW}] the topic was re-created" in text
+    assert re.search(rf"\[TOPIC_CHANGED cluster=east topic=orders id={OLD} now={NEW}\] .*re-created", text)
     assert "The operator starts nothing before that" in text
     assert "kubectl patch sparkapplication.sparkoperator.k8s.io app --type merge" in text
     assert world.patches == 0
@@ -212,7 +212,7 @@ def test_a_topic_that_still_drains_is_still_read() -> None:
     assert (world.patches, world.condition("Stalled")[0]) == (0, "True")
 
     # No driver drains it, so the condition has the release, after which the operator starts the application
-    assert "annotate the subscription: kafkastream.dev/release=east/orders. Once" in world.message("Stalled")
+    assert "subscription: kafkastream.dev/release=east/orders. Once" in world.message("Stalled")
     world.released = frozenset({"east/orders"})
     world.settle()
     assert (world.patches, world.condition("Stalled")[0]) == (1, "False")
@@ -222,14 +222,14 @@ def test_a_strategy_without_restarts_gets_the_command() -> None:
     world = accept(ended(updateStrategy="Reload"))
     assert world.patches == 0
     assert world.condition("Stalled") == ("True", "TopicIntegrity")
-    assert "The streams accept that. Start it: `kubectl patch" in world.message("Stalled")
+    assert "Start it: `kubectl patch" in world.message("Stalled")
 
 
 def test_apaches_application_gets_the_command() -> None:
     world = ended()
     accept(world.application_is("Failed", restarts_itself=False))
     assert world.patches == 0
-    assert "Start it: delete the SparkApplication and apply it again" in world.message("Stalled")
+    assert re.search("Start it: delete .*SparkApplication .*apply it again", world.message("Stalled"))
 
 
 def test_apaches_status_has_the_verdict_when_the_pod_is_gone() -> None:
@@ -245,7 +245,7 @@ def test_apaches_status_has_the_verdict_when_the_pod_is_gone() -> None:
 
 def test_a_pause_holds_the_start_back_and_says_so() -> None:
     world = ended(pause={"reason": "change freeze"})
-    assert "the operator starts it when the pause ends" in world.message("ApplicationFound")
+    assert re.search("operator starts it .*pause ends", world.message("ApplicationFound"))
     assert accept(world).patches == 0
 
 

@@ -64,7 +64,8 @@ def test_naming_headers_includes_them() -> None:
 
 def test_headers_cannot_be_named_and_refused_at_once() -> None:
     message = refusal(FROM_FILE, {"columns": "headers", "includeHeaders": "false"})
-    assert message == "option 'columns' names 'headers', but option 'includeHeaders' is false; take one of them out"
+    assert "option 'columns' names 'headers'" in message
+    assert "option 'includeHeaders' is false" in message
 
 
 def test_headers_that_no_one_gets_are_a_warning() -> None:

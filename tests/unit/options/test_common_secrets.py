@@ -55,8 +55,9 @@ def test_authorities_words_and_numbers_are_no_secrets(properties: dict[str, str]
 @pytest.mark.parametrize("outside", [FROM_FILE, OWN_CLASS], ids=["file", "a class of the user's"])
 def test_a_start_with_secrets_and_foreign_metadata_is_refused(outside: dict[str, str]) -> None:
     message = refusal(outside, PASSWORD)
-    assert "the options hold secrets (kafka.sasl.password)" in message
-    assert "set 'allowedServers' to the servers that may get these secrets (host:port,host:port)" in message
+    assert "hold secrets (kafka.sasl.password)" in message
+    assert "set 'allowedServers' to the servers" in message
+    assert "(host:port,host:port)" in message
     assert "s.properties" not in message
 
 
@@ -78,11 +79,14 @@ def test_metadata_from_outside_needs_no_list_without_secrets() -> None:
 
 def test_a_list_that_protects_nothing_is_warned_about() -> None:
     (warning,) = parse(FROM_FILE, {"allowedServers": "e:9092"}).warnings
-    assert warning == "option 'allowedServers' has no effect: the kafka.* options hold no secret"
+    assert "option 'allowedServers' has no effect" in warning
+    assert "kafka.* options hold no secret" in warning
 
 
 def test_a_wrong_list_is_refused_with_the_entry() -> None:
-    assert "option 'allowedServers' is 'e1'; 'e1' is not `host:port`" in refusal(FROM_FILE, {"allowedServers": "e1"})
+    message = refusal(FROM_FILE, {"allowedServers": "e1"})
+    assert "option 'allowedServers' is 'e1'" in message
+    assert "'e1' is not `host:port`" in message
     assert "`*` must stand alone" in refusal(FROM_FILE, {"allowedServers": "*:9092"})
 
 

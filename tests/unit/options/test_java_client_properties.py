@@ -164,7 +164,7 @@ def test_a_property_without_equivalent_is_refused_with_a_remedy(java: dict[str, 
 
 def test_different_values_under_two_names_are_refused() -> None:
     message = refusal({"fetch.max.wait.ms": "1", "fetch.wait.max.ms": "2"})
-    assert "'fetch.max.wait.ms' and 'fetch.wait.max.ms' mean the same" in message
+    assert "'fetch.max.wait.ms' and 'fetch.wait.max.ms' mean" in message
 
 
 def test_a_property_without_effect_is_dropped_with_a_warning() -> None:

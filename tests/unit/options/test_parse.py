@@ -137,7 +137,8 @@ def test_the_interval_has_the_name_that_the_proposal_gives_it() -> None:
 def test_every_enumerator_mode_of_flink_is_accepted() -> None:
     for mode in ("per_cluster", "per-cluster", "GLOBAL"):
         (warning,) = parse(FROM_FILE, {"properties.stream-enumerator-mode": mode}).warnings
-        assert "'stream-enumerator-mode' has no effect: Spark gives each range to the next free task" in warning
+        assert "'stream-enumerator-mode' has no effect" in warning
+        assert "next free task" in warning
     assert "it must be per_cluster or" in refusal(FROM_FILE, {"stream-enumerator-mode": "local"})
     assert "must be true or false" in refusal(FROM_FILE, {"register.consumer.metrics": "on"})
 
@@ -199,7 +200,7 @@ def test_the_sources_own_options_never_reach_a_client() -> None:
 @pytest.mark.scenario(21)
 @pytest.mark.parametrize("key", ["kafka.removedClusterRetention", "kafka.streamids", "kafka.readTimeout"])
 def test_an_option_of_the_source_behind_kafka_is_refused(key: str) -> None:
-    assert "is an option of the source, not of a Kafka client" in refusal(FROM_FILE, {key: "1"})
+    assert "is an option of the source" in refusal(FROM_FILE, {key: "1"})
 
 
 @pytest.mark.parametrize(
@@ -285,7 +286,9 @@ def test_options_of_the_application_are_checked() -> None:
     options = parse(FROM_FILE, {"applicationCommits": "TRUE", "readReports": "driver:4041/0af1"})
     assert (options.application_commits, options.read_reports) == (True, "driver:4041/0af1")
     assert "it must be host:port/key" in refusal(FROM_FILE, {"readReports": "driver/0af1"})
-    assert "applicationCommits' is 'yes'; it must be true or false" in refusal(FROM_FILE, {"applicationCommits": "yes"})
+    message = refusal(FROM_FILE, {"applicationCommits": "yes"})
+    assert "applicationCommits' is 'yes'" in message
+    assert "must be true or false" in message
     absent = parse(FROM_FILE)
     assert (absent.application_commits, absent.read_reports) == (False, None)
 

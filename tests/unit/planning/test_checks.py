@@ -72,15 +72,14 @@ def undescribed(options: SourceOptions, logged: OffsetDocument, *, stops: bool =
 @pytest.mark.parametrize(("options", "stops"), [(BOUNDED, False), (OPTIONS, True)], ids=["by option", "by metadata"])
 def test_a_bounded_run_does_not_begin_without_a_listed_topic(options: SourceOptions, stops: bool) -> None:
     # It finds nothing after its first plan: it would silently leave the topic out
-    with pytest.raises(ClusterError) as refused:
+    with pytest.raises(ClusterError, match=r"\[CLUSTER_ERROR cluster=east\].*'u'.*not describe it") as refused:
         check(undescribed(options, OffsetDocument(), stops=stops))
-    assert "[CLUSTER_ERROR cluster=east] lists the topic 'u' but does not describe it" in str(refused.value)
     assert "Start again in a moment" in str(refused.value)
 
 
 def test_a_first_plan_that_starts_elsewhere_needs_each_topic() -> None:
     # A later plan would start the topic at its first record
-    with pytest.raises(ClusterError, match=r"cluster=east\] lists the topic 'u' .* read it from its first record"):
+    with pytest.raises(ClusterError, match=r"cluster=east\].*'u'.*its first record"):
         check(undescribed(OPTIONS, OffsetDocument()))
 
 
@@ -125,7 +124,5 @@ def test_metadata_without_the_home_are_rejected(option: str) -> None:
 
     check_homes(given("east"))
     check_homes(given("central", renamed_from="east"))
-    with pytest.raises(
-        RevisionRejectedError, match=rf"option '{option}': .* names no cluster 'east'; it names: central"
-    ):
+    with pytest.raises(RevisionRejectedError, match=rf"option '{option}'.*no cluster 'east'.*central"):
         check_homes(given("central"))

@@ -154,7 +154,7 @@ def test_another_version_is_refused_with_what_to_do(version: int) -> None:
 
 @pytest.mark.parametrize("offsets", ['{"orders":{"0":42}}', '{"version":{"0":42}}', "[]", "7", '{"version": true}'])
 def test_offsets_of_sparks_own_source_are_refused_with_advice(offsets: str) -> None:
-    with pytest.raises(OffsetDocumentError, match=r"if Spark's: `python -m dynamic_kafka\.app import-checkpoint`"):
+    with pytest.raises(OffsetDocumentError, match=r"`python -m dynamic_kafka\.app import-checkpoint`"):
         decode(offsets)
 
 

@@ -82,7 +82,7 @@ def test_offsets_of_an_old_topic_are_lost_in_a_recreated_one(end: int) -> None:
         (0, 1, "T", True),
         (1, 0, "T", True),
     ]
-    assert data_losses[0].reason == "the topic was re-created (id T, now U): offset 4 belongs to the old one"
+    assert "re-created (id T, now U): offset 4 " in data_losses[0].reason
 
 
 @pytest.mark.parametrize(("saved", "seen"), [("T", None), (None, "T"), (None, None), ("T", "T")])

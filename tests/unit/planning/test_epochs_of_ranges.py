@@ -107,7 +107,7 @@ def test_a_truncated_log_is_resumed_where_it_was_cut(end: int) -> None:
 
 @pytest.mark.parametrize("end", [80, 100, 120])
 def test_the_error_names_the_offset_of_the_truncation(end: int) -> None:
-    with pytest.raises(DataLossError, match="truncated at 50, before the next offset 100"):
+    with pytest.raises(DataLossError, match=r"truncated at 50, .*offset 100"):
         truncated_at(50, grown(end, "true"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -75,7 +76,7 @@ def test_a_recreated_topic_ends_the_query_with_both_ids(options: dict[str, str])
     assert message.startswith(
         f"[TOPIC_CHANGED cluster=east topic=t id={OLD_SHOWN} now={NEW}] the topic was re-created. "
     )
-    assert f"write `topicIds: {{t: {NEW}}}` into the metadata" in message
+    assert f"write `topicIds: {{t: {NEW}}}`" in message
     assert "accept app.yaml --topic east/t" in message
 
 
@@ -130,9 +131,7 @@ def test_without_the_option_a_recreated_topic_is_a_data_loss() -> None:
 def test_a_broker_without_ids_is_warned_about_and_skipped(options: dict[str, str], pin: str | None) -> None:
     planned = plan(given(seen(None), pin=pin, options=options))
     assert planned.plan.document.next_of(SPLIT) == 12
-    assert planned.warnings["no-topic-id", "east"] == (
-        "cluster 'east' reports no topic ids: nothing shows whether its topics are still the same ones"
-    )
+    assert "'east' reports no topic ids" in str(planned.warnings["no-topic-id", "east"])
     assert plan(given(seen(OLD), options=CHECK)).warnings["no-topic-id", "east"] is None
     assert plan(given(seen(None))).warnings["no-topic-id", "east"] is None
 
@@ -215,9 +214,7 @@ def test_an_id_that_only_one_broker_has_changes_nothing(options: dict[str, str])
     logged = saved()
     planned = run_steps(plan_batch(given(seen(NEW), logged, options=options)), disputing("t"))
     assert planned.plan.document is logged
-    assert planned.warnings["disputed-id", "east"] == (
-        "the brokers of cluster 'east' do not agree on the ids of t: a later plan asks again"
-    )
+    assert re.search(r"'east' do not agree.*ids of t:", str(planned.warnings["disputed-id", "east"]))
     assert plan(given(seen(OLD), logged, options=options)).warnings["disputed-id", "east"] is None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -79,7 +80,7 @@ def test_a_checked_topic_of_a_pending_batch_ends_the_query(
 
 
 def test_a_pin_is_enforced_before_a_pending_batch_is_read() -> None:
-    with pytest.raises(TopicIntegrityError, match=r"id=new now=old\] the topic was re-created"):
+    with pytest.raises(TopicIntegrityError, match=r"id=new now=old\].*re-created"):
         replays(SAME, check=False, pin="new").ranges(START, END)
 
 
@@ -154,7 +155,7 @@ def test_a_verdict_that_cannot_be_written_hides_no_error(caplog: pytest.LogCaptu
 
     with pytest.raises(TopicIntegrityError), recorded_verdicts(Full(), "q"):
         raise integrity_error([CHANGE])
-    assert "the verdict about topic integrity is not recorded: no space left" in caplog.text
+    assert re.search(r"verdict .*not recorded: no space left", caplog.text)
 
 
 def no_broker(*_: object) -> frozenset[tuple[str, str]]:
@@ -243,10 +244,7 @@ def test_a_topic_that_is_there_again_withdraws_the_verdict(
 
     # When the topic is there with its id at the next start, then that goes on, and nothing is accepted
     assert refused(state, have_ids=having("old")) == ""
-    assert (
-        "the verdict is withdrawn, since the topic is there with its id: [TOPIC_CHANGED cluster=east topic=t id="
-        in caplog.text
-    )
+    assert re.search(r"withdrawn.*\[TOPIC_CHANGED cluster=east topic=t id=", caplog.text)
     assert not saved_changes(state, "q", "verdict") and not saved_changes(state, "q", "accepted")
     assert list(saved_changes(state, "q", "withdrawn").values()) == [verdict]
 
@@ -270,7 +268,7 @@ def test_brokers_that_do_not_answer_withdraw_nothing(caplog: pytest.LogCaptureFi
     state = MemoryState()
     save_change(state, "q", "verdict", DELETION)
     assert refused(state, have_ids=silent) == str(integrity_error([DELETION]))
-    assert "whether the verdicts about topic integrity are still right: " in caplog.text
+    assert "still right: [CLUSTER_UNREACHABLE cluster=east]" in caplog.text
 
 
 @pytest.mark.parametrize("pinned", [True, False])
@@ -280,6 +278,7 @@ def test_a_pin_to_the_id_that_the_topic_has_can_be_written_back(pinned: bool) ->
     save_change(state, "q", "verdict", replace(CHANGE, found="older", pinned=pinned))
 
     # When the pin to `old` is in the metadata and right, then the start goes on; else it ends
-    assert "id=old now=older] the topic was re-created" in refused(state, pin="old", have_ids=having("older"))
+    ended = refused(state, pin="old", have_ids=having("older"))
+    assert re.search(r"id=old now=older\].*re-created", ended)
     assert refused(state, pin="old", have_ids=having("old")) == ""
     assert not saved_changes(state, "q", "verdict")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from dynamic_kafka.driver.status import PlanStatus
@@ -39,7 +41,7 @@ def test_a_removed_or_moved_stop_stays_with_one_warning(
     [record] = caplog.records
     assert record.levelname == "WARNING"
     assert text in record.message
-    assert "but the first ones stay; to read on, use a new checkpoint" in record.message
+    assert re.search(r"first ones stay.*a new checkpoint", record.message)
 
     # After the rule was put back and changed again, the warning comes again
     stopped(status, OffsetSpec("explicit", offsets={"t": {0: 3}}))
@@ -57,4 +59,4 @@ def test_a_stop_that_is_unchanged_causes_no_warning(caplog: pytest.LogCaptureFix
 
 def test_other_stops_for_a_bounded_run_cause_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     stopped(PlanStatus(), OffsetSpec("explicit", offsets={"t": {0: 5}}), bounded=True)
-    assert "metadata has other stopping offsets for east/t" in caplog.text
+    assert re.search(r"metadata has other .*for east/t", caplog.text)

@@ -209,7 +209,7 @@ def test_what_is_read_no_longer_has_no_range() -> None:
 
 @pytest.mark.parametrize("before", [logged(), logged(east=at(10))], ids=["unknown", "ahead"])
 def test_documents_that_do_not_belong_together_are_refused(before: OffsetDocument) -> None:
-    with pytest.raises(OffsetDocumentError, match=r"east/t\[0\] goes from .* in documents .* restore the checkpoint"):
+    with pytest.raises(OffsetDocumentError, match=r"east/t\[0\] goes.*restore the checkpoint"):
         ranges_between(before, logged(east=at(9)))
 
 

@@ -81,7 +81,7 @@ def test_a_pending_batch_of_an_old_topic_is_refused_with_advice() -> None:
     with pytest.raises(DataLossError) as refused:
         replays(state, "new", "true").ranges(START, END)
     message = str(refused.value)
-    assert "east/t[0] 4..9 is pending, but the topic was re-created (id old, now new)" in message
+    assert "east/t[0] 4..9 is pending" in message and "re-created (id old, now new)" in message
     assert message.index("abandon app.yaml east/t`") < message.index("accept app.yaml --data-loss`")
     assert not state.files
 
@@ -142,9 +142,7 @@ def test_a_replay_obeys_a_report_whatever_brokers_answer() -> None:
 
 
 def test_a_report_fails_a_replay_once_losses_are_refused() -> None:
-    with pytest.raises(
-        DataLossError, match=r"east/t\[0\] 4\.\.9 is pending, but the topic was re-created \(id old, now new\)"
-    ):
+    with pytest.raises(DataLossError, match=r"east/t\[0\] 4\.\.9.*\(id old, now new\)"):
         replays(reported(), "old", "true").ranges(START, END)
 
 

@@ -157,7 +157,7 @@ def test_a_topic_that_one_listing_of_a_pattern_lacks_is_kept(exists: bool, more:
 
     # Then the replay fails if the topic exists; a topic that no broker has is left out
     if exists:
-        with pytest.raises(ClusterUnreachableError, match="does not list the topic 'u' of the pending batch"):
+        with pytest.raises(ClusterUnreachableError, match=r"does not list.*'u'.*pending batch"):
             replays.ranges(start, end)
         assert not state.files
     else:
@@ -214,7 +214,7 @@ def test_two_amendments_of_a_batch_apply_in_any_order(first: SplitRange) -> None
 
 def test_refused_on_request_with_the_choices() -> None:
     state = MemoryState()
-    with pytest.raises(PendingRangesError, match=r"west/t\[0\] 7\.\.8.*state Draining is enough.*app abandon"):
+    with pytest.raises(PendingRangesError, match=r"west/t\[0\] 7\.\.8.*state Draining.*app abandon"):
         restarted(state, observation({"east": ("t", "u")}), pending_removed_ranges="refuse").ranges(START, END)
     assert not state.files
 
@@ -230,7 +230,7 @@ def test_a_removed_topic_of_a_silent_cluster_is_refused() -> None:
 def test_without_a_state_location_nothing_is_left_out() -> None:
     with pytest.raises(PendingRangesError, match="no stateLocation"):
         restarted(None, observation({"east": ("t", "u")})).ranges(START, END)
-    with pytest.raises(ClusterUnreachableError, match=r"\[CLUSTER_UNREACHABLE cluster=west\].*the pending batch needs"):
+    with pytest.raises(ClusterUnreachableError, match=r"\[CLUSTER_UNREACHABLE cluster=west\].*pending batch needs"):
         restarted(None, observation(silent="west")).ranges(START, END)
 
 
@@ -311,7 +311,7 @@ def test_an_id_that_a_plan_would_not_recognise_reads_no_range(taken: str) -> Non
     replays = restarted(MemoryState(), found_as("sunset", "Qx", "occident"))
 
     # Then the replay is refused, as the next plan would be
-    with pytest.raises(IdentityError, match=r"cluster 'sunset' has the saved Kafka cluster\.id Other"):
+    with pytest.raises(IdentityError, match=r"'sunset'.*saved Kafka cluster\.id Other"):
         replays.ranges(start, replace(end, previous=fingerprint(start)))
 
 
@@ -350,7 +350,7 @@ def test_a_parked_cluster_is_not_compared_with_an_active_one() -> None:
 
 def test_a_range_is_never_read_from_another_physical_cluster() -> None:
     replays = restarted(MemoryState(), observation(ids={"east": "Mk", "west": "Other"}))
-    with pytest.raises(IdentityError, match=r"west/t\[0\] 7\.\.8 of Kafka cluster Qx.*answers with Other") as refused:
+    with pytest.raises(IdentityError, match=r"west/t\[0\] 7\.\.8.*cluster Qx.*with Other") as refused:
         replays.ranges(START, END)
     # Both tools are needed, in this order
     message = str(refused.value)
@@ -360,7 +360,7 @@ def test_a_range_is_never_read_from_another_physical_cluster() -> None:
 def test_a_checkpoint_older_than_its_amendments_is_refused() -> None:
     state = MemoryState()
     restarted(state, observation({"east": ("t", "u")})).ranges(START, END)
-    with pytest.raises(StaleCheckpointError, match=r"ends at document 1 .*amendment of document 2.*allowOldCheckpoint"):
+    with pytest.raises(StaleCheckpointError, match=r"document 1 .*amendment.*document 2.*allowOldCheckpoint"):
         Replays(OPTIONS, state, lambda _: observation()).restore(START)
     Replays(replace(OPTIONS, allow_old_checkpoint=True), state, lambda _: observation()).restore(START)
 
@@ -371,7 +371,7 @@ def test_a_checkpoint_older_than_a_stop_record_is_refused() -> None:
     state.save_seen("q", fingerprint(END), STOP_RECORD, split, {"number": END.number, **report})
     state.save_seen("q", "of an earlier release", STOP_RECORD, split, report)
     Replays(OPTIONS, state, lambda _: observation()).restore(END)
-    with pytest.raises(StaleCheckpointError, match=r"ends at document 1 .*report of an executor of document 2"):
+    with pytest.raises(StaleCheckpointError, match=r"document 1 .*executor of document 2"):
         Replays(OPTIONS, state, lambda _: observation()).restore(START)
     Replays(replace(OPTIONS, allow_old_checkpoint=True), state, lambda _: observation()).restore(START)
 

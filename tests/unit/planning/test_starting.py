@@ -64,7 +64,7 @@ def test_sparks_two_numbers_for_the_ends_of_a_log(offset: int, kind: str) -> Non
 
 def test_explicit_starts_have_to_name_every_partition() -> None:
     partial = OffsetSpec("explicit", offsets={"orders": {0: 5}})
-    with pytest.raises(OptionError, match=r"name no offset for east/orders\[1\].*-2 stands for earliest"):
+    with pytest.raises(OptionError, match=r"no offset for east/orders\[1\].*-2[^,]*earliest"):
         resolve_start(partial, SPLIT, lenient=False, strict=True)
     assert resolve_start(partial, SPLIT, lenient=True) == OffsetQuery("earliest")
 
@@ -100,7 +100,7 @@ def test_stops() -> None:
 def test_explicit_ends_have_to_name_every_partition() -> None:
     for field, what in (("offsets", "offset"), ("timestamps", "timestamp")):
         partial = OffsetSpec("explicit", **{field: {"orders": {0: 5}}})  # type: ignore[arg-type]
-        with pytest.raises(OptionError, match=rf"endingOffsets name no {what} for east/orders\[1\].*every partition"):
+        with pytest.raises(OptionError, match=rf"endingOffsets.*no {what} .*east/orders\[1\].*every partition"):
             resolve_stop(partial, SPLIT, strict=True)
         assert resolve_stop(partial, SPLIT) == OffsetQuery("latest")
 

@@ -75,7 +75,7 @@ def test_a_used_acceptance_never_holds_again(query: Query, more: dict[str, str])
     assert query.log("B") == "B"
     query.expire()
     assert query.log("A") == "A", "it is new, so it needs no acceptance"
-    with pytest.raises(RevisionRejectedError, match=r"saved Kafka cluster.id A, but its servers answer with B"):
+    with pytest.raises(RevisionRejectedError, match=r"cluster\.id A,.*answer with B"):
         query.plan("B")
 
 
@@ -151,7 +151,7 @@ def test_no_new_id_opens_what_is_accepted_for_another(query: Query, silent: bool
     if not silent:
         answers["east"] = ClusterObservation(topics, None)
     given = plan_input(query.logged, {"east": EAST, "west": EAST}, answers)
-    with pytest.raises(RevisionRejectedError, match=r"'east' and 'west' are one and the same Kafka cluster \(B\)"):
+    with pytest.raises(RevisionRejectedError, match=r"'east' and 'west' are one .*\(B\)"):
         run_steps(plan_batch(given), query.answer)
 
 
@@ -159,7 +159,7 @@ def test_a_damaged_acceptance_is_named_when_a_cluster_is_new(query: Query) -> No
     query.state.write("q/accepted/000001-data-loss.json", {"kind": "data-loss", "cluster": "east"})
     assert query.log("A") == "A", "a plan without a new cluster reads no acceptance"
     query.expire()
-    with pytest.raises(OffsetDocumentError, match=r"q/accepted/000001-data-loss\.json is damaged.*restore the file"):
+    with pytest.raises(OffsetDocumentError, match=r"q/accepted/000001-data-loss\.json is damaged.*restore"):
         query.plan("A")
 
 

@@ -35,9 +35,9 @@ def test_a_folder_keeps_its_state_when_it_is_moved(state: StateLocation, tmp_pat
 
 def test_a_missing_state_is_refused_with_the_ways_out(state: StateLocation, tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "state")
-    with pytest.raises(StateMismatchError, match=r"state/q holds no state, but the query has used the state e1") as no:
+    with pytest.raises(StateMismatchError, match=r"state/q holds no state,.*the state e1") as no:
         bound_state(state, SAVED)
-    assert "Set stateLocation to the folder with q/state/e1.json" in str(no.value)
+    assert "Set stateLocation" in str(no.value) and "folder with q/state/e1.json" in str(no.value)
     assert "docs/how-to/state.md#keep-it-with-the-checkpoint" in str(no.value)
     assert "accept app.yaml --state" in str(no.value)
 
@@ -48,7 +48,7 @@ def test_the_state_of_another_checkpoint_is_refused(state: StateLocation) -> Non
 
 
 def test_a_dropped_state_location_is_refused() -> None:
-    with pytest.raises(StateMismatchError, match="stateLocation is not set, but the query has used the state e1"):
+    with pytest.raises(StateMismatchError, match=r"stateLocation is not set.*the state e1"):
         bound_state(None, SAVED)
 
 

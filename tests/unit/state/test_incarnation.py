@@ -39,7 +39,7 @@ def started(state: StateLocation) -> Incarnation:
 
 def test_the_driver_before_refuses_and_the_newest_goes_on(state: StateLocation) -> None:
     first, second = started(state), started(state)
-    with pytest.raises(DriverReplacedError, match="another driver has started on this checkpoint since"):
+    with pytest.raises(DriverReplacedError, match=r"driver has started.*, query q\)"):
         first.before_document(SAVED)
     with pytest.raises(DriverReplacedError):
         first.save(MADE)
@@ -67,7 +67,7 @@ def test_a_driver_whose_state_folder_was_moved_refuses(state: StateLocation, tmp
     (tmp_path / "new").mkdir()
     shutil.move(tmp_path / "q", tmp_path / "new")
     for decide in (process.before_document, lambda document: process.save(MADE), lambda document: process.check("q")):
-        with pytest.raises(DriverReplacedError, match=r"q/drivers/0000.*json.* is gone: .* was moved"):
+        with pytest.raises(DriverReplacedError, match=r"q/drivers/0000.*json.* is gone: .*moved"):
             decide(SAVED)
     assert state.amendments("q") == []
 
@@ -168,7 +168,7 @@ def test_a_start_without_a_place_for_reports_replaces_nobody(state: StateLocatio
     running = started(state)
     (tmp_path / "q" / "seen").rmdir()
     (tmp_path / "q" / "seen").write_text("a file")
-    with pytest.raises(OptionError, match=r"stateLocation: .*/q/seen/.* cannot be written: .*; name a folder that"):
+    with pytest.raises(OptionError, match=r"stateLocation: .*/q/seen/.*cannot be written.*folder"):
         started(state)
     running.before_document(SAVED)
 

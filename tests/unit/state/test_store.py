@@ -153,7 +153,7 @@ def test_a_malformed_record_is_named_with_what_to_do(tmp_path: Path, folder: str
 def test_a_file_where_the_folder_should_be_is_named(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("in the way")
     state = StateLocation(str(tmp_path / "state"))
-    with pytest.raises(DynamicKafkaError, match=r"stateLocation: .*/state/q/amendments/0.* cannot be written"):
+    with pytest.raises(DynamicKafkaError, match=r"stateLocation: .*/state/q/amendments/0.*cannot be written"):
         state.save_amendment(MADE)
 
 
