@@ -32,13 +32,14 @@ SAVED = {
 
 @pytest.fixture
 def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An application with a checkpoint, whose Spark would fail at once."""
+    """An application with a checkpoint, whose Spark would fail at once; no topic has its old id any more."""
 
     def start(*_: object, **__: object) -> None:
         (tmp_path / "started").touch()
         raise RuntimeError("Spark")
 
     monkeypatch.setattr(run, "start_session", start)
+    monkeypatch.setattr(start_checks, "topics_with_ids", lambda *_: frozenset())
     describe(tmp_path)
     return saved_app(tmp_path, json.dumps(SAVED))
 
@@ -85,13 +86,12 @@ def test_an_acceptance_of_the_tool_lets_spark_start(app: Path, capsys: pytest.Ca
 
 @pytest.mark.parametrize(("pin", "stands"), [(OLD, True), (NEW, False)])
 def test_a_first_start_obeys_a_verdict_about_its_pin(
-    app: Path, pin: str, stands: bool, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    app: Path, pin: str, stands: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
     # Given no batch yet, and a first start that has found the pinned topic re-created
     shutil.rmtree(app.parent / "checkpoint" / "out" / "offsets")
     change = TopicChange("east", "orders", OLD, NEW, pinned=True)
     save_change(state_of(app), "", "verdict", change)
-    monkeypatch.setattr(start_checks, "topics_with_ids", lambda *_: frozenset())
 
     # Then the next one ends before Spark starts, as long as metadata pin the same id
     describe(app.parent, topicIds={"orders": shown_topic_id(pin)})

@@ -11,8 +11,10 @@ import os
 import pytest
 from hypothesis import settings
 
+from tests.unit.planning.simulation import SEEDS
+
 EXPLORE = int(os.environ.get("EXPLORE", "0"))
-EXAMPLES = 60 if os.environ.get("SEEDS") == "all" else 20
+EXAMPLES = 20 * SEEDS
 
 settings.register_profile("planning", max_examples=EXPLORE or EXAMPLES, deadline=None, derandomize=not EXPLORE)
 settings.load_profile("planning")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -67,6 +68,9 @@ from dynamic_kafka.planning.splits import Split, SplitRange, slice_ranges
 from dynamic_kafka.state.folder import STOP_RECORD, TOPIC_ID, StateFile
 from dynamic_kafka.state.store import StateLocation
 from dynamic_kafka.state.verdicts import save_change, saved_changes
+
+SEEDS = 3 if os.environ.get("SEEDS") == "all" else 1
+"""How many times the usual number of cases the simulations look at; a release looks at three times as many."""
 
 RETENTION_MS = 1000
 SERVERS = {"bootstrap.servers": "127.0.0.1:9092"}

@@ -26,7 +26,15 @@ from dynamic_kafka.planning.plan import plan_batch
 from dynamic_kafka.planning.questions import run_steps
 from dynamic_kafka.planning.splits import SplitRange
 from dynamic_kafka.state.folder import StateFile
-from tests.unit.planning.simulation import MemoryState, Record, SimulatedCluster, SimulatedTopic, Simulation, text
+from tests.unit.planning.simulation import (
+    SEEDS,
+    MemoryState,
+    Record,
+    SimulatedCluster,
+    SimulatedTopic,
+    Simulation,
+    text,
+)
 
 pytestmark = pytest.mark.deep("a driver that hangs at each step")
 
@@ -258,8 +266,8 @@ def test_nothing_is_lost_if_the_second_driver_dies_too(
     pending: str, moves: bool, silent: tuple[str | None, str | None]
 ) -> None:
     for hangs_at in itertools.count():
-        # Each fourth point: all pairs of points would take a minute. A first driver has few points to hang at.
-        step = 1 if pending == "nothing is planned" else 4
+        # All pairs of points would take minutes. A first driver has few points to hang at.
+        step = 1 if pending == "nothing is planned" else 12 // SEEDS
         for dies_at in itertools.count(hangs_at % step, step):
             world = world_with(pending)
             other = after_a_hang(world, silent, hangs_at, 3, dies_at, moves=moves)

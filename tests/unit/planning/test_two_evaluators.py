@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from dynamic_kafka.state import purge as state_purge
-from tests.unit.planning.simulation import Record, Simulation
+from tests.unit.planning.simulation import SEEDS, Record, Simulation
 from tests.unit.planning.test_two_drivers import Driver, Killed, SplitRange, add_records, world_with
 
 Evaluator = Callable[[Record], bool]
@@ -76,7 +76,8 @@ def after_a_hang(ends: tuple[int | None, int | None], hangs_at: int, dies_at: in
 def test_no_row_is_lost_or_comes_twice(ends: tuple[int | None, int | None], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_purge, "KEPT_S", float("inf"))  # no driver hangs for 30 days
     for hangs_at in itertools.count():
-        for dies_at in itertools.count(hangs_at % 6, 6):  # all pairs of points would take minutes
+        step = 18 // SEEDS  # all pairs of points would take minutes
+        for dies_at in itertools.count(hangs_at % step, step):
             world, pauses = after_a_hang(ends, hangs_at, dies_at)
             check(world, strict=ends[0] is not None)
             if pauses is None or pauses <= dies_at:
