@@ -1,6 +1,6 @@
 """All messages of a package, read from its source, and `python -m tests.support.messages` (`make messages`).
 
-A message is a text of four words or more: in errors, logs, conditions, or what a tool prints. Its values are shown as
+A message is a text of three words or more: in errors, logs, conditions, or what a tool prints. Its values are shown as
 `{}`. `tests/unit/messages` holds the messages of each package, so that a change of wording is seen and reviewed. Other
 tests pin an error's class, its fields and the values in its text.
 """
@@ -16,9 +16,9 @@ from tests.support.places import ROOT
 
 PACKAGES = {"dynamic_kafka": "spark_app", "kafkastream_operator": "operator"}
 """Each package, and the folder that it lies in."""
-_SPACES = 3
-_ELSEWHERE = ("definitions", "reference", "models")
-"""Parts of the names of modules whose texts are descriptions: generated files under `docs/` and `crds/` have them."""
+_SPACES = 2
+_ELSEWHERE = ("definitions.py", "reference.py")
+"""Ends of the names of modules whose texts are descriptions: generated files under `docs/` have them."""
 
 
 def saved_messages(package: str) -> Path:
@@ -32,7 +32,7 @@ def listed_messages(package: str) -> str:
     lines = []
     for module in sorted(folder.rglob("*.py")):
         name = module.relative_to(folder)
-        texts = [] if any(part in str(name) for part in _ELSEWHERE) else messages_in(module.read_text(encoding="utf-8"))
+        texts = [] if name.name.endswith(_ELSEWHERE) else messages_in(module.read_text(encoding="utf-8"))
         lines += [str(name), *(f"    {line}" for text in texts for line in text.splitlines())] if texts else []
     return "\n".join(lines) + "\n"
 

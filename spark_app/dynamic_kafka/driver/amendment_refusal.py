@@ -62,7 +62,7 @@ def refusal_of(amendment: Amendment, options: SourceOptions, *, is_recorded: boo
     left_out, reasons = amendment.left_out, amendment.reasons
     named = first_few(left_out)
     unreachable = sorted(cluster for cluster, reason in reasons.items() if reason == "unreachable")
-    unrecorded = None if is_recorded else "there is no stateLocation to record that"
+    unrecorded = None if is_recorded else "not left out without a stateLocation"
     if unreachable and unrecorded:
         return ClusterUnreachableError(
             unreachable[0],
@@ -71,7 +71,7 @@ def refusal_of(amendment: Amendment, options: SourceOptions, *, is_recorded: boo
         )
     removed = "removed" in reasons.values()
     if removed and (unrecorded or options.pending_removed_ranges == "refuse"):
-        why = unrecorded or "pendingRemovedRanges=refuse"
+        why = unrecorded or "not left out with pendingRemovedRanges=refuse"
         return PendingRangesError(
             f"metadata no longer names ranges of the pending batch: {named} ({why}). {REMOVED_RANGES_CHOICES}"
         )

@@ -69,9 +69,9 @@ class BatchReports:
         if report is None:
             return None
         if any(driver > self.driver for driver in folder.drivers(self.query)[-1:]):
-            query = self.query
             raise DriverReplacedError(
-                f"another driver has started on this checkpoint since (query {query}): {split} delivers nothing here"
+                f"a newer driver has started on this checkpoint (query {self.query}): this task of {split} ends;"
+                " committed batches are intact"
             )
         return int(report["offset"])
 

@@ -64,14 +64,15 @@ def check_group(
         foreign = other.query not in (mark.query, *own)
         if foreign and age_ms < -IN_USE_MS:
             log.warning(
-                "query %s committed to group %r of cluster %r %d s in the future: correct the drivers' clocks",
+                "query %s committed to group %r of cluster %r %d s in the future, which counts as old: correct the"
+                " drivers' clocks; if it still runs, give each query its own kafka.group.id",
                 *(other.query, group, cluster, -age_ms // 1000),
             )
         elif foreign and age_ms < IN_USE_MS:
             user, ago, rest = other.query, max(0, age_ms) // 1000, (IN_USE_MS - age_ms) // 1000 + 1
             raise GroupInUseError(
-                f"query {user} used group {group!r} of {cluster!r} {ago} s ago: use another, or end it and wait"
-                f" {rest} s"
+                f"query {user} uses group {group!r} of {cluster!r}, last {ago} s ago: set another kafka.group.id, or"
+                f" end that query and wait {rest} s"
             )
         if other.query == mark.query and other.number > mark.number and not allow_old:
             raise StaleCheckpointError(

@@ -153,7 +153,8 @@ class ClusterClient:
         if secrets and foreign and not own_log_in:
             servers, names = first_few(foreign), shown(secrets)
             raise SecretWithheldError(
-                f"{where}: {servers} of metadata may not get {names}: add it to allowedServers only if it is yours"
+                f"{where}: metadata names the server {servers}, which may not get {names}: add it to allowedServers"
+                " if it is yours, else check who set it"
             )
         if foreign:
             given = {key: value for key, value in given.items() if key not in secrets}
@@ -162,8 +163,8 @@ class ClusterClient:
         if weaker:
             weak, names = ", ".join(map(repr, weaker)), shown(secrets)
             raise SecretWithheldError(
-                f"{where}: {weak} in metadata or secret folder may protect {names} less: take it out there, or set"
-                f" {shown(weaker)}"
+                f"{where}: {weak} in metadata or secret folder may protect {names} less than the options do: take it"
+                f" out there; set {shown(weaker)} only if that is meant"
             )
         return resolved
 

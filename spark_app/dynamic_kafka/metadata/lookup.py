@@ -130,7 +130,8 @@ class Lookup:
         found, awaited, limit = described(revision), self._awaited, self._awaited_timeout_s
         self.older_revision = found
         raise MetadataTooOldError(
-            f"metadata is at revision {found}, {awaited} did not arrive within {limit:g} s; check what renders it"
+            f"metadata is at revision {found}, {awaited} did not arrive within {limit:g} s; check what renders it, or"
+            " metadataRevision"
         )
 
     def _check_at_start(self, streams: Sequence[KafkaStream]) -> None:

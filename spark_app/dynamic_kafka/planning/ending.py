@@ -87,7 +87,8 @@ def awaited_before_the_end(
     if not parked or given.options.removed_cluster_retention_ms <= 0:
         return ""
     topics = first_few(parked)
-    return f"{topics} is parked, not ended; bring it back, or give up: start once with removedClusterRetention=0"
+    lost = "missing in the metadata or its cluster"
+    return f"{topics} is {lost}: bring it back, or give up its rest: start once with removedClusterRetention=0"
 
 
 def goes_on(waits_for: str) -> dict[tuple[str, ...], str | None]:

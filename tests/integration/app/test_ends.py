@@ -188,7 +188,7 @@ def test_a_batch_that_outlasts_the_grace_period_is_exit_code_8(brokers: Brokers,
         run.wait_until((tmp_path / "stuck").exists, "a batch at work")
         run.terminate()
         assert run.wait_exit() == 8, run.last_lines()
-        assert "queries stopped within gracePeriod" in run.text()
+        assert "not all queries stopped within" in run.text()
         assert [event["code"] for event in run.events("ended")] == [8]
         assert (run.planned_batch("mine"), run.committed_batch("mine")) == (0, -1)
 

@@ -106,7 +106,7 @@ def test_workers_without_the_package_end_the_application(tmp_path: Path) -> None
     assert code == 6
     assert f"PYSPARK_PYTHON={bare} cannot run dynamic-kafka[spark]" in lines[-1]
     assert "]: ModuleNotFoundError" in lines[-1]
-    assert f"Install it there, or set {sys.executable}" in lines[-1]
+    assert f"or set PYSPARK_PYTHON={sys.executable}" in lines[-1]
 
 
 def test_an_old_pyspark_ends_the_application_with_its_version(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_drivers_bindings_and_reports_live_in_a_store_too(logged_in: dict[str, s
 @DEEP
 def test_a_bucket_that_is_not_there_is_named_and_not_made(logged_in: dict[str, str]) -> None:
     state = StateLocation("s3a://mistyped/orders")
-    with pytest.raises(DynamicKafkaError, match=r"stateLocation: s3a://mistyped/orders/q/.* be written"):
+    with pytest.raises(DynamicKafkaError, match=r"stateLocation: s3a://mistyped/orders/q/.*cannot be written"):
         state.save_amendment(MADE)
 
 

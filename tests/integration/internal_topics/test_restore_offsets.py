@@ -276,11 +276,11 @@ def test_the_new_query_may_keep_the_group_a_minute_later(shop: Shop, tools: Tool
     last_commit(-50)
     path = app.write(checkpoint="checkpoints-2")
     assert tools("restore-offsets", path) == 0
-    assert f"refused now: query {mark.query} used group" in tools.output
-    assert "or end it and wait 1" in tools.output
+    assert f"refused now: query {mark.query} uses group" in tools.output
+    assert "end that query and wait 1" in tools.output
     with run_app(path) as run:
         assert run.wait_exit() == 7
-        assert "or end it and wait" in run.text()
+        assert "end that query and wait" in run.text()
 
     # And a minute after it the new query reads on, with no other option
     last_commit(61)

@@ -254,7 +254,7 @@ def test_two_queries_on_one_group_are_refused(brokers: Brokers, topic: Topic) ->
 
     # Then it fails and names the first query, whose offsets stay
     assert refused
-    assert f"query {first.saved.query} used group {group!r} of 'east'" in texts[-1]
+    assert f"query {first.saved.query} uses group {group!r} of 'east'" in texts[-1]
     assert {mark.query for mark in marks(brokers.a, group) if mark} == {first.saved.query}
 
 

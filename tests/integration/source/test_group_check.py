@@ -60,5 +60,5 @@ def test_a_hanging_new_clusters_group_is_checked_when_it_answers(
 
         # And its late answer is checked
         west.resume()
-        with pytest.raises(GroupInUseError, match="query another used group"):
+        with pytest.raises(GroupInUseError, match="query another uses group"):
             run.until(lambda: False, "the group")

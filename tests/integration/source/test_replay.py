@@ -275,7 +275,7 @@ def test_delivered_ranges_that_are_left_out_are_read_again(
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"stateLocation": None}, "there is no stateLocation to record that"),
+        ({"stateLocation": None}, "not left out without a stateLocation"),
         ({"pendingRemovedRanges": "refuse"}, "pendingRemovedRanges=refuse"),
     ],
     ids=["without a state location", "asked to"],

@@ -48,7 +48,7 @@ def save(run: SourceRun, *documents: OffsetDocument, committed: int = 1) -> None
 
 
 def test_a_truncation_is_noticed(truncated: SourceRun) -> None:
-    with pytest.raises(DataLossError, match=r"truncated at 10.*next offset 20"):
+    with pytest.raises(DataLossError, match=r"truncated at 10, .*next offset 20\b"):
         truncated.batch()
 
 
@@ -106,7 +106,7 @@ def test_an_abandoned_range_shows_its_truncation(truncated: SourceRun, path: Pat
     StateLocation(str(path.parent / "state")).save_amendment(made)
     truncated.batch()
 
-    with pytest.raises(DataLossError, match=r"truncated at 10.*next offset 20"):
+    with pytest.raises(DataLossError, match=r"truncated at 10, .*next offset 20\b"):
         truncated.batch()
 
 

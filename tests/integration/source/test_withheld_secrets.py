@@ -109,7 +109,7 @@ def test_a_running_query_sends_no_log_in_to_a_foreign_server(
         run.until(lambda: "rejected" in run.report(), "the rejection")
 
         # Then the last good revision is read on
-        assert f"{foreign.address} of metadata may not get" in run.report()["rejected"]
+        assert f"the server {foreign.address}, which may not get" in run.report()["rejected"]
         run.until_rows(run.rows() + owner.produce())
 
         # and a restart is refused, without and with a pending batch

@@ -221,5 +221,5 @@ def test_metadata_that_would_misdirect_a_secret_is_refused(
     assert main(["plan", str(app)]) == 2
 
     shown = capsys.readouterr()
-    assert "evil:1 of metadata may not get" in shown.out + shown.err
+    assert "evil:1, which may not get" in shown.out + shown.err
     assert "hunter2" not in shown.out + shown.err

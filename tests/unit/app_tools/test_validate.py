@@ -79,7 +79,7 @@ def test_a_server_that_gets_no_secret_is_named(tmp_path: Path, capsys: pytest.Ca
 
     (text,) = findings(capsys, path, 2)["cluster east"]
 
-    assert text.startswith("cluster 'east': evil:9092 of metadata may not get")
+    assert text.startswith("cluster 'east': metadata names the server evil:9092, which")
 
 
 def test_the_home_of_internal_topics_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -342,7 +342,7 @@ def test_a_foreign_server_is_rejected_under_stall_too(stalling: tuple[Observer, 
     observer.adopt(observer.observe(RUNNING))
     good = metadata.discovered
     metadata.name("west", secret_folder=None)
-    with pytest.raises(RevisionRejectedError, match="x:1 of metadata may not get") as rejected:
+    with pytest.raises(RevisionRejectedError, match="x:1, which may not get") as rejected:
         observer.observe(RUNNING)
     assert observer.reject(str(rejected.value))
     assert observer.observe(RUNNING).discovered is good and not observer.status.stalled

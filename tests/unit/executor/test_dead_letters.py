@@ -123,7 +123,7 @@ def test_nothing_behind_a_stop_record_is_a_dead_letter(topic: Topic) -> None:
 def test_the_letters_are_durable_before_the_rows(topic: Topic) -> None:
     topic.fails = True
     STATISTICS.take()
-    with pytest.raises(DeadLetterError, match=r"1 record of .*'dead' on home.*timed out") as failed:
+    with pytest.raises(DeadLetterError, match=r"cannot write 1 record of .*'dead' on home.*timed out") as failed:
         read(topic, [b"1", b"x"])
     assert topic.closed == 1
     assert not STATISTICS.take()

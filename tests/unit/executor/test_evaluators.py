@@ -239,7 +239,7 @@ def test_a_mask_of_another_form_is_an_error(mask: object) -> None:
         def end_of_stream_mask(self, batch: pa.RecordBatch) -> Any:
             return mask
 
-    with pytest.raises(RecordEvaluationError, match=r"fails .*40 to 41 of east/orders\[3\]: "):
+    with pytest.raises(RecordEvaluationError, match=r"fails .*\b40 to 41 of east/orders\[3\]: "):
         first(Odd, b"a", b"b")
 
 

@@ -182,7 +182,7 @@ def test_a_late_attempt_of_a_replaced_driver_fails(task: ReadTask, tmp_path: Pat
 
     # Then the task delivers nothing with a stop record, however often it is repeated
     for _ in range(2):
-        with pytest.raises(DriverReplacedError, match=r"east/t\[0\] delivers nothing here"):
+        with pytest.raises(DriverReplacedError, match=r"task of east/t\[0\] ends"):
             attempt(task, 6)
 
     # And the tasks of the new driver do not obey its report

@@ -178,9 +178,9 @@ def check_workers(settings: Mapping[str, str], environment: Mapping[str, str]) -
     except (OSError, subprocess.TimeoutExpired) as error:
         failure = str(error)
     if failure:
-        own = sys.executable
         raise SparkStartError(
-            f"PYSPARK_PYTHON={python} cannot run dynamic-kafka[spark]: {failure}. Install it there, or set {own}"
+            f"PYSPARK_PYTHON={python} cannot run dynamic-kafka[spark]: {failure}. Install it there, or set"
+            f" PYSPARK_PYTHON={sys.executable}"
         )
 
 
@@ -202,8 +202,8 @@ def refuse_other_disk(config: AppConfig, default: str) -> None:
     for field, path in {"checkpoint": config.checkpoint, **files}.items():
         if path is not None and not has_scheme(path):
             raise OptionError(
-                f"{config.source}: {field}: {path!r} has no scheme: Spark would look in {default}; add one such as"
-                " file:"
+                f"{config.source}: {field}: {path!r} has no scheme: Spark would look in {default}; write it"
+                " with that scheme, or with file:"
             )
 
 

@@ -76,7 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
     if query.checkpoint.batches() != query.saved.batches:
         folder = f"{state.uri}/{query.id}/amendments"
         raise PendingRangesError(
-            f"{query.name}: the running query has read the ranges: stop it, and delete the newest file in {folder}"
+            f"{query.name}: the query runs, and would repeat the ranges at its next start: stop it, and first delete"
+            f" the newest file in {folder}"
         )
     print(f"Abandoned: {counted(len(left_out), 'range')} (recorded in {state.uri}/{audited}). Start the query.")
     return ExitCode.DONE

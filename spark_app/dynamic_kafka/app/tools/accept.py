@@ -186,7 +186,7 @@ def _identity(text: str, seen: Preview | None, document: OffsetDocument, pending
     splits = counted(len(offsets), "split")
     sentences = (
         f"From now on, cluster {cluster!r} is Kafka cluster {kafka_id} instead of {saved}.",
-        f"The offsets of {splits} are deleted. The new cluster starts at its startingOffsets, else earliest.",
+        f"The offsets of {splits} are deleted. The new one starts at its metadata's startingOffsets, else earliest.",
         f"Unread records of the old cluster are given up{pending.consequence(cluster)}",
     )
     meaning = " ".join(sentences)

@@ -165,8 +165,12 @@ def _gap_text(imported: Imported) -> str:
     text = f"Offsets or commits of {unknown} are missing: the sink may have any of it. A restart does not help.\n"
     if batch != imported.committed:
         return f"{text}The offsets begin behind batch {batch}: records of {unknown} that the sink lacks are lost.\n"
-    after = f", or use --after-pending if it has all of batch {planned}" if imported.batches.pending is not None else ""
-    return f"{text}The offsets are the end of batch {batch}. Delete what the sink has behind it{after}.\n"
+    has_all = f", or use --after-pending if the sink has all of batch {planned}"
+    after = has_all if imported.batches.pending is not None else ""
+    return (
+        f"{text}Records of the sink behind the offsets below (the end of batch {batch}) come twice: delete them"
+        f" there{after}.\n"
+    )
 
 
 def _kafka_source(logged: tuple[Logged, ...], source: str | None, uri: str) -> tuple[str, Offsets]:

@@ -137,7 +137,7 @@ def restore(
         if start > latest:
             origin, topic = saved.origin, f"{split.cluster}/{split.topic}"
             raise OffsetDocumentError(
-                f"{origin} has offset {start} of {split}, which ends at {latest}. To reread it: --leave-out {topic}"
+                f"{origin} has offset {start} of {split}, cut off at {latest}. To reread all of it: --leave-out {topic}"
             )
         first = max(start, earliest)
         splits.append(

@@ -82,7 +82,7 @@ def _sums(restored: RestoredOffsets) -> str:
     known = [split.twice for split in restored.splits if split.twice is not None]
     missed = sum(split.missed for split in restored.splits)
     lines = [
-        f"The group committed {sum(known)} offsets behind the start: these and later deliveries come twice."
+        f"The group has committed {sum(known)} offsets from the start on: they, and what came since, come twice."
         if known
         else "It is not known how many records come twice.",
         f"At most {missed} records are missed: they have expired since.",

@@ -129,7 +129,7 @@ class StopSearch:
         if known != self.stop_offset:
             own = "nowhere" if self.stop_offset is None else f"at offset {self.stop_offset}"
             raise RecordEvaluationError(
-                f"another attempt has ended {split} at offset {known}, this one {own}: give all one evaluator version"
+                f"another attempt has ended {split} at offset {known}, this one {own}: give all executors one version"
             )
 
 

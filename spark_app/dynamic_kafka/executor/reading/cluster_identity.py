@@ -62,7 +62,7 @@ def check_identity(task: ReadTask, cached: CachedConsumer, deadline: float) -> N
     if answered is not None and answered != task.kafka_id:
         cluster, planned = split.cluster, task.kafka_id
         raise IdentityError(
-            f"cluster {cluster!r} was planned as Kafka cluster {planned}, {answered} answers: check servers and DNS"
+            f"cluster {cluster!r} is Kafka cluster {planned}, but this executor reaches {answered}: check its DNS"
         )
     if not has_brokers and time.monotonic() + PAUSE_S < deadline:
         raise LostConsumerError

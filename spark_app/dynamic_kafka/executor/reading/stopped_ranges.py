@@ -64,7 +64,8 @@ def explain_stop(task: ReadTask, cached: CachedConsumer, position: int, log_end:
         part, limit = task.part, task.read_timeout_s
         raise ReadTimeoutError(
             part.split.cluster,
-            f"{part} cannot be read: {why} after readTimeout ({limit:g} s); with stateLocation, a restart parks it",
+            f"{part} cannot be read: {why}, and was not back within readTimeout ({limit:g} s); with a stateLocation, a"
+            " restart leaves it out until the same topic is back",
         )
     if log_end is not None and log_end < task.part.end:
         end = end_offset_if_known(task, ADMIN_CHECK_S)

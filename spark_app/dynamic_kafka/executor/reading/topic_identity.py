@@ -96,7 +96,7 @@ def _mixed(task: ReadTask) -> ClusterError:
     part = task.part
     return ClusterError(
         part.split.cluster,
-        f"the topic was re-created while {part} was read: no record counts, the next attempt leaves it out",
+        f"the topic was re-created while {part} was read: this attempt fails, the next one leaves the range out",
     )
 
 

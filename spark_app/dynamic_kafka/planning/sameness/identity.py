@@ -79,7 +79,7 @@ def identity_choices(cluster: str, kafka_id: str, *, pending_as: str | None = No
     if pending_as is None:
         return f"{correct} accept it as new with {accept}"
     abandon = tool_command("abandon", pending_as)
-    return f"{correct} give up the pending records of the saved one with {abandon}, then {accept}"
+    return f"{correct} give up ALL unread records of the saved one: first {abandon}, then {accept}"
 
 
 def identity_problems(
