@@ -254,7 +254,7 @@ class Replays:
             now = answer.kafka_id
             choices = identity_choices(cluster, now, pending_as=part.split.cluster)
             raise IdentityError(
-                f"the pending batch holds {part} of Kafka cluster {saved}, but {cluster!r} answers with {now}."
+                f"the pending batch holds {part} of Kafka cluster {saved}, but cluster {cluster!r} answers with {now}."
                 f" {choices}"
             )
         return None

@@ -194,7 +194,9 @@ def test_a_re_created_topics_pending_batch_is_abandoned(
     with pytest.raises(StreamingQueryException, match=rf"abandon app\.yaml a/{name}`.*accept app\.yaml.*--data-loss"):
         story.run()
     assert tools("plan", story.app) == 4
-    assert "4..7 is pending" in tools.output and f"re-created (id {old}, now {brokers.a.topic_id(name)})" in tools.output
+    assert (
+        "4..7 is pending" in tools.output and f"re-created (id {old}, now {brokers.a.topic_id(name)})" in tools.output
+    )
     assert tools("inspect", story.app) == 0 and old in tools.output
     before = every_file(story.folder)
     assert tools("accept", story.app, "--data-loss", "--yes") == 2 and f"abandon app.yaml a/{name}" in tools.errors
