@@ -65,8 +65,8 @@ def _commits(admin: ClusterAdmin, queries: Mapping[Split, OffsetQuery], group: s
     missing = [split for split, query in queries.items() if split not in committed and not query.lenient]
     if missing:
         raise OptionError(
-            f"group {group!r} has no committed offset for {first_few(missing, 5)}: commit there first, or set another"
-            " start than `committed`"
+            f"group {group!r} has no committed offset for {first_few(missing, 5)}: commit there first, or choose"
+            " earliest, latest, a timestamp or offsets"
         )
     return committed
 
