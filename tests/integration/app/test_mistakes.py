@@ -31,7 +31,7 @@ IN_A_SCRIPT = {
     "topic_name": ["has no topic", "-mistyped': create it, or remove it from the stream"],
     "sparks_checkpoint": ["the checkpoint is not dynamic-kafka's", "import-checkpoint"],
     "secret_reference": ["SecretError: ", "${file:/no/such/file:password}", "mount it on the driver"],
-    "shared_group": ["GroupInUseError: query ", "use another, or end it"],
+    "shared_group": ["GroupInUseError: query ", "set another kafka.group.id"],
     "output_folder": ["StaleCheckpointError: ", "would be LOST", "write to a new path"],
     "missing_file": [
         "missing.yaml: cannot be read: No such file or directory",
