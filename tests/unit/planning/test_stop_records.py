@@ -201,7 +201,7 @@ def test_parked_splits_with_records_keep_the_query_open(kept: ParkedTopic, keeps
     # Then the query waits for it, until it is given up
     planned_batch = plan(plan_input(logged, wanted, answers | absent, options=EVALUATED, now_ms=600))
     assert planned_batch.plan.document.over is not keeps_it_open
-    assert planned_batch.waits_for.startswith("west/t is parked, ") is keeps_it_open
+    assert planned_batch.waits_for.startswith("west/t is missing in ") is keeps_it_open
     given_up = EVALUATED | {"removedClusterRetention": "0"}
     later = plan(plan_input(logged, wanted, answers | absent, options=given_up, now_ms=600)).plan.document
     assert later.over
