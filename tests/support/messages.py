@@ -40,8 +40,12 @@ def listed_messages(package: str) -> str:
 def messages_in(source: str) -> list[str]:
     """Return the messages of one module, without repetitions that follow each other."""
     tree = ast.parse(source)
-    texts = sorted((node.lineno, node.col_offset, text) for node, text in _texts(tree) if text.count(" ") >= _SPACES)
+    texts = sorted((node.lineno, node.col_offset, text) for node, text in _texts(tree) if _is_message(text))
     return [text for text, _ in groupby(text for _, _, text in texts)]
+
+
+def _is_message(text: str) -> bool:
+    return text.count(" ") >= _SPACES and any(map(str.isalpha, text))
 
 
 def _texts(node: ast.AST) -> Iterable[tuple[ast.expr, str]]:
