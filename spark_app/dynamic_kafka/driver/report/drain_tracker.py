@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from dynamic_kafka.planning.document.progress import Column, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.observation import ClusterObservation
+from dynamic_kafka.planning.sameness.identity import is_another
 
 STALE_S = 30.0
 """A listing that is older is not used. Clusters are asked every ten seconds."""
@@ -192,13 +193,8 @@ def _reached(cluster: str, topic: str, ends: _Ends, document: OffsetDocument | N
     progress = document.topic(cluster, topic) if document is not None else None
     if document is None or progress is None or progress.next.keys() != ends.latest.keys():
         return None
-    same_cluster = _same(document.clusters[cluster].kafka_id, ends.kafka_id)
-    return progress if same_cluster and _same(progress.topic_id, ends.topic_id) else None
-
-
-def _same(saved: str | None, present: str | None) -> bool:
-    """Compare two ids; an id that a broker did not send fits any."""
-    return saved is None or present is None or saved == present
+    other_cluster = is_another(document.clusters[cluster].kafka_id, ends.kafka_id)
+    return None if other_cluster or is_another(progress.topic_id, ends.topic_id) else progress
 
 
 def _is_unread(document: OffsetDocument | None, cluster: str) -> bool:
