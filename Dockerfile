@@ -44,13 +44,21 @@ COPY --from=operator-wheel /staged /
 FROM ${SPARK_IMAGE} AS spark-packages
 USER root
 COPY requirements/spark-image.lock /build/
-# The image's own PySpark is used: a .pth file adds it to the environment, for commands that run without spark-submit.
+# The image's own PySpark is used: a .pth file adds it to the environment, for commands that run without spark-submit. Its
+# archives are written anew with bytecode: without it, each planner and each worker compiles PySpark when it starts.
 RUN python3 -c 'import sys; sys.version_info >= (3, 11) or sys.exit("SPARK_IMAGE has Python " + sys.version.split()[0] \
         + ", and 3.11 or newer is needed: take the image of Spark 4.3 or newer")' \
  && python3 -m venv --without-pip /opt/venv \
  && python3 -m pip --python /opt/venv/bin/python install \
         --no-cache-dir --only-binary :all: --require-hashes -r /build/spark-image.lock \
- && printf '%s\n' "$SPARK_HOME/python" "$SPARK_HOME"/python/lib/py4j-*-src.zip > "$(echo /opt/venv/lib/python3*/site-packages)/spark.pth"
+ && printf '%s\n' "$SPARK_HOME"/python/lib/*.zip > "$(echo /opt/venv/lib/python3*/site-packages)/spark.pth" \
+ && cd "$(mktemp -d)" \
+ && for archive in "$SPARK_HOME"/python/lib/*.zip; do \
+        python3 -m zipfile -e "$archive" . \
+     && python3 -W ignore -m compileall -q -b -d "$archive" --invalidation-mode unchecked-hash . \
+     && python3 -m zipfile -c "$archive" * \
+     && rm -r * || exit 1; \
+    done
 
 FROM spark-packages AS spark-wheel
 ARG VERSION
@@ -81,4 +89,5 @@ ENV PATH=/opt/venv/bin:$PATH \
 # By number: Kubernetes' runAsNonRoot accepts no name. It is the user `spark` of Spark's image.
 USER 185:185
 COPY --from=spark-packages /opt/venv /opt/venv
+COPY --from=spark-packages $SPARK_HOME/python/lib $SPARK_HOME/python/lib
 COPY --from=spark-wheel /staged /

@@ -161,8 +161,8 @@ from dynamic_kafka import cause_of, register
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 register(spark)
 def worker(_):
-    import confluent_kafka, dynamic_kafka, pyarrow
-    return sys.executable
+    import confluent_kafka, dynamic_kafka, pyarrow, pyspark, py4j
+    return sys.executable, *(package.__file__.rpartition("/")[2] for package in (pyspark, py4j))
 print(spark.version, spark.sparkContext.parallelize([0], 1).map(worker).collect())
 try:
     spark.readStream.format("dynamic-kafka").load()
@@ -172,6 +172,7 @@ except Exception as error:
 
 
 def test_spark_and_its_workers_use_the_packages(spark_app: Image) -> None:
-    """A read-only root: Spark writes only to `/tmp`, and its Python workers are those of the environment."""
+    """A read-only root: Spark writes only to `/tmp`. Its workers are those of the environment; none compiles Spark."""
     printed = output(spark_app, "python", "-c", PROGRAM).splitlines()
-    assert printed == [f"{importlib.metadata.version('pyspark')} ['{PYTHON}']", "OptionError"]
+    worker = (PYTHON, "__init__.pyc", "__init__.pyc")
+    assert printed == [f"{importlib.metadata.version('pyspark')} {[worker]}", "OptionError"]
