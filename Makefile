@@ -140,3 +140,4 @@ messages: setup ## Write down the messages of both packages, whose wording a tes
 
 docs: setup ## Generate the generated parts of docs/ from the code
 	@$(BIN)/python -m dynamic_kafka.options --write docs/reference/options.md
+	@$(BIN)/python -m tests.support.generated_docs

@@ -17,7 +17,7 @@ from tests.support.places import ROOT
 PACKAGES = {"dynamic_kafka": "spark_app", "kafkastream_operator": "operator"}
 """Each package, and the folder that it lies in."""
 _SPACES = 2
-_ELSEWHERE = ("definitions.py", "reference.py")
+_ELSEWHERE = ("definitions.py", "reasons.py", "reference.py")
 """Ends of the names of modules whose texts are descriptions: generated files under `docs/` have them."""
 
 

@@ -27,6 +27,7 @@ from kafkastream_operator.core.metrics import METRICS as OPERATOR_METRICS
 from kafkastream_operator.core.metrics import PREFIX as OPERATOR_PREFIX
 from kafkastream_operator.core.rollout import in_force, next_step
 from kafkastream_operator.handlers import apply_plan, reconcile, subscription_view, watch
+from tests.support import generated_docs
 from tests.support.places import ROOT
 
 ARCHITECTURE = (ROOT / "docs" / "contributing" / "architecture.md").read_text(encoding="utf-8")
@@ -54,6 +55,12 @@ HOPS = {
 }
 """The modules that each way through the code passes, by the heading in docs/contributing/architecture.md."""
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+
+
+def test_the_generated_tables_are_those_of_the_code() -> None:
+    assert [page.name for page in generated_docs.pages()] == ["runbooks.md", "conditions.md", "exit-codes.md"]
+    for page in generated_docs.pages():
+        assert page.read_text(encoding="utf-8") == generated_docs.with_parts(page), "run `make docs`"
 
 
 def snippets(page: str, language: str) -> list[str]:

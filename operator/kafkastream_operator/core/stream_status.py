@@ -158,20 +158,20 @@ def _ready(catalog: Catalog, name: str) -> Condition:
     entry = catalog.streams[name]
     if entry.content is None:
         text = f"not rolled out; the stream stays as it was: {entry.problem}"
-        return condition("Ready", False, "InvalidStream", text)
+        return condition("Ready", "InvalidStream", text)
     if entry.conflict:
         text = f"{entry.conflict}: an application that reads both gets neither change"
-        return condition("Ready", False, "Conflict", text)
+        return condition("Ready", "Conflict", text)
     shadows = [origin for origin, streams in catalog.shadowed.items() if name in streams]
     if shadows:
-        return condition("Ready", True, "Shadows", f"this stream wins over the one in {', '.join(shadows)}")
-    return condition("Ready", True, "Valid")
+        return condition("Ready", "Shadows", f"this stream wins over the one in {', '.join(shadows)}")
+    return condition("Ready", "Valid")
 
 
 def _stalled(ready: Condition) -> Condition:
     if ready.status == "True":
-        return condition("Stalled", False, "Settled")
-    return condition("Stalled", True, ready.reason, ready.message)
+        return condition("Stalled", "Settled")
+    return condition("Stalled", ready.reason, ready.message)
 
 
 def _reconciling(readers: list[Subscriber], name: str, entry: StreamEntry) -> Condition:
@@ -184,9 +184,9 @@ def _reconciling(readers: list[Subscriber], name: str, entry: StreamEntry) -> Co
         and (reader.is_rolling_out or _is_new_to(reader, name, entry))
     ]
     if not behind or entry.content is None or entry.conflict:
-        return condition("Reconciling", False, "Settled")
+        return condition("Reconciling", "Settled")
     text = f"on its way to {first_few(behind, 5)}. kubectl get kss shows what each of them waits for"
-    return condition("Reconciling", True, "RollingOut", text)
+    return condition("Reconciling", "RollingOut", text)
 
 
 def _is_new_to(reader: Subscriber, name: str, entry: StreamEntry) -> bool:
@@ -226,21 +226,21 @@ def _in_force(
     done = len(asking) - len(behind) if entry.content is not None else 0
     count = InForce(generation=generation, applications=done, of=len(asking))
     if entry.content is None:
-        return condition("InForce", False, ready.reason, ready.message), count
+        return condition("InForce", ready.reason, ready.message), count
     if not asking:
-        return condition("InForce", None, "NotSubscribed", "no subscription asks for the stream"), count
+        return condition("InForce", "NotSubscribed", "no subscription asks for the stream"), count
     text = f"in {done} of {counted(len(asking), 'application')}"
     if behind:
         text += f"; not in {first_few(behind, 5)}. For the remedy: kubectl describe kss"
-        return condition("InForce", False, "NotInForce", text), count
-    return condition("InForce", True, "InForce", text), count
+        return condition("InForce", "NotInForce", text), count
+    return condition("InForce", "InForce", text), count
 
 
 def _drained(waiting: list[_Remainder]) -> Condition:
     if not waiting:
-        return condition("Drained", True, "NothingDrains")
+        return condition("Drained", "NothingDrains")
     names = first_few(sorted({rest.reader.application for rest in waiting}), 5)
-    return condition("Drained", False, "Draining", f"waiting for {names}: SafeToDecommission says for what")
+    return condition("Drained", "Draining", f"waiting for {names}: SafeToDecommission says for what")
 
 
 def _remainder(reader: Subscriber, name: str, entry: StreamEntry) -> _Remainder | None:
@@ -301,11 +301,11 @@ def _behind(
 def _safe(readers: list[Subscriber], waiting: list[_Remainder]) -> Condition:
     if not waiting:
         return condition(
-            "SafeToDecommission", True, "NothingDrains", "no application reads anything that the stream no longer names"
+            "SafeToDecommission", "NothingDrains", "no application reads anything that the stream no longer names"
         )
     reasons = "; ".join(f"{rest.reader.application} ({rest.reader.life}, {rest.why})" for rest in waiting)
     text = f"{len(readers) - len(waiting)} of {len(readers)} drained; waiting for {reasons}"
     names = sorted({rest.reader.name for rest in waiting if not rest.reader.orphan})
     if names:
         text = f"{text}. For the remedy: kubectl describe kss {first_few(names, 5, separator=' ')}"
-    return condition("SafeToDecommission", False, "Draining", text)
+    return condition("SafeToDecommission", "Draining", text)

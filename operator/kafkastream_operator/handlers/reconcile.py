@@ -154,7 +154,7 @@ class Reconciler:
         why = Findings(explain(error, SubscriptionSpec, at=("spec",)))
         text = f"this operator cannot read the spec: {why}. Correct it, or update the operator; the document stays"
         before = status_of(subscription)
-        resolved = condition("StreamsResolved", False, "InvalidSubscription", text)
+        resolved = condition("StreamsResolved", "InvalidSubscription", text)
         generation = int(subscription["metadata"].get("generation", 0))
         status = with_conditions(before, (resolved,), generation=generation, now=stamp(self._now()))
         if status != before:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
 from kafkastream_operator.models.fields import Moment, StatusPart
+from kafkastream_operator.models.reasons import Status, status_of
 
 MESSAGE_CHARACTERS = 4096
 """The longest message that is written; a longer one is cut."""
@@ -19,25 +20,32 @@ class Condition(StatusPart):
     Attributes:
         type: the name of the condition, such as `Ready`.
         status: whether the condition holds: `True`, `False`, or `Unknown`.
-        reason: the cause of this status in one word; docs/how-to/operator.md lists all reasons with their remedies.
+        reason: the cause of this status in one word; docs/reference/conditions.md lists all reasons with their remedies.
         message: the cause in full, and what to do about it.
         observed_generation: the generation of the spec that this condition is about.
         last_transition_time: the time since which the status has had this value.
     """
 
     type: Annotated[str, Field(max_length=64, pattern=r"^[A-Z][A-Za-z]*$")]
-    status: Literal["True", "False", "Unknown"]
+    status: Status
     reason: Annotated[str, Field(max_length=64, pattern=r"^[A-Z][A-Za-z]*$")]
     message: Annotated[str, Field(max_length=MESSAGE_CHARACTERS)] = ""
     observed_generation: Annotated[int, Field(ge=0)] = 0
     last_transition_time: Moment
 
 
-def condition(kind: str, status: bool | None, reason: str, message: str = "") -> Condition:
-    """Return a condition without its time and generation, which `settled` fills in. A status of None is `Unknown`."""
-    word: Literal["True", "False", "Unknown"] = "Unknown" if status is None else "True" if status else "False"
+def condition(kind: str, reason: str, message: str = "") -> Condition:
+    """Return a condition with the status of its reason; `settled` fills in its time and generation.
+
+    Raises:
+        KeyError: `models.reasons` has no such reason.
+    """
     return Condition(
-        type=kind, status=word, reason=reason, message=message[:MESSAGE_CHARACTERS], last_transition_time=""
+        type=kind,
+        status=status_of(kind, reason),
+        reason=reason,
+        message=message[:MESSAGE_CHARACTERS],
+        last_transition_time="",
     )
 
 

@@ -21,6 +21,7 @@ from kafkastream_operator.core.topic_integrity import TopicVerdict
 from kafkastream_operator.models.conditions import condition
 from kafkastream_operator.models.fields import Part
 from kafkastream_operator.models.stream import KafkaStreamStatus
+from tests.unit.operator.test_waves import wave
 from tests.unit.operator.world import World, cluster, running
 
 EAST, WEST = cluster("east"), cluster("west")
@@ -165,6 +166,18 @@ def coalescing() -> World:
     return world.stream("orders", EAST).settle()
 
 
+def queued() -> World:
+    """Return a restart that waits for those of other applications."""
+    return wave().change("west").worlds["app2"]
+
+
+def wave_paused() -> World:
+    """Return an application that is not restarted, since the restart of another one has failed."""
+    fleet = wave().change("west")
+    fleet.worlds["app0"].driver_starts().driver_fails("bad servers")
+    return fleet.rest().worlds["app2"]
+
+
 def reverted(times: int, minutes: int) -> World:
     """Return a restart whose patch another writer has taken back so often, once in so many minutes."""
     world = changed("Restart")
@@ -278,7 +291,7 @@ def status_refused() -> World:
 def unreadable_spec() -> World:
     """Return a subscription whose spec is one of a newer CRD."""
     world = running()
-    conditions = (condition("StreamsResolved", False, "InvalidSubscription", "unknown field"),)
+    conditions = (condition("StreamsResolved", "InvalidSubscription", "unknown field"),)
     world.status = with_conditions(world.status, conditions, generation=world.generation, now=stamp(world.now))
     return world
 
@@ -318,6 +331,8 @@ SUBSCRIPTIONS: dict[str, tuple[Callable[[], World], str]] = {
     "a restart under way": (lambda: changed("Restart"), "Progressing"),
     "a restart whose driver is late": (restarting, "Progressing"),
     "a restart soon after another": (coalescing, "Progressing"),
+    "a restart that waits for others": (queued, "Progressing"),
+    "a restart in a paused wave": (wave_paused, "Progressing"),
     "a patch taken back once": (lambda: reverted(1, minutes=0), "Progressing"),
     "a patch taken back for good": (lambda: reverted(6, minutes=1), "Degraded"),
     "patches that bring no driver": (lost_patches, "Degraded"),

@@ -14,7 +14,6 @@ from kafkastream_operator.kube.api import SUBSCRIPTIONS
 from tests.unit.operator import recorded_states as states
 from tests.unit.operator.server import Operator, Server, rest
 from tests.unit.operator.test_alerts import alerts
-from tests.unit.operator.test_waves import wave
 from tests.unit.operator.world import World, cluster, running
 
 WITHOUT_AN_EVENT = {"KafkaStreamOperatorStale", "KafkaStreamChangelogUnwritten"}
@@ -28,19 +27,12 @@ def without_driver() -> World:
     return world.settle()
 
 
-def wave_paused() -> World:
-    """Return an application that is not restarted, since the restart of another one has failed."""
-    fleet = wave().change("west")
-    fleet.worlds["app0"].driver_starts().driver_fails("bad servers")
-    return fleet.rest().worlds["app2"]
-
-
 CORE: dict[str, tuple[Callable[[], World], str]] = {
     "KafkaStreamDrainBlocked": (lambda: states.draining(days=2), "DrainTimedOut"),
     "KafkaStreamReportingLost": (lambda: states.silent(3600), "NoReport"),
     "KafkaStreamRevisionRejected": (states.rejected, "Rejected"),
     "KafkaStreamRestartUnconfirmed": (states.lost_patches, "Stalled"),
-    "KafkaStreamWavePaused": (wave_paused, "RolloutPaused"),
+    "KafkaStreamWavePaused": (states.wave_paused, "RolloutPaused"),
     "KafkaStreamRolloutWithoutDriver": (without_driver, "RolloutWithoutDriver"),
     "KafkaStreamApplicationFailing": (lambda: running().application_is("Failing").settle(), "ApplicationFailed"),
     "KafkaStreamApplicationDown": (lambda: running().application_is("Failed").settle(), "ApplicationFailed"),

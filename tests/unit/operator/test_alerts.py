@@ -10,7 +10,6 @@ import yaml
 
 from dynamic_kafka.app.telemetry.metrics import METRICS as JOB_METRICS
 from dynamic_kafka.app.telemetry.metrics import PREFIX as JOB_PREFIX
-from dynamic_kafka.contract.exit_codes import MEANINGS
 from kafkastream_operator.core.metrics import METRICS, PREFIX
 from kafkastream_operator.spark.kinds import KINDS
 from tests.support import dashboard
@@ -76,11 +75,6 @@ def test_the_runbooks_commands_fit_both_kinds() -> None:
     assert len([command for command in commands if "KIND" in command or "DRIVER" in command]) > 4
     # A name of one kind in a command would be a command that fails for the other.
     assert not re.search("sparkoperator|spark.apache|APP-driver", "".join(commands))
-
-
-def test_the_runbooks_have_a_remedy_for_each_exit_code() -> None:
-    rows = re.findall(r"^\| (\d+) \| .+ \| .+ \|$", RUNBOOKS, re.MULTILINE)
-    assert [int(code) for code in rows] == list(MEANINGS)
 
 
 def test_a_document_is_sought_in_projected_volumes_too() -> None:

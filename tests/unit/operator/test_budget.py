@@ -29,15 +29,15 @@ def status(phase: Any, reason: str, **more: Any) -> SubscriptionStatus:
     """Return a status whose restart for revision 2 was patched at 10 s, or waits since then."""
     rollout = Rollout(token="l/2", method="Restart", phase=phase, at=at(10), **more.pop("rollout", {}))
     readable = more.pop("readable", True)
-    resolved = condition("StreamsResolved", readable, "Resolved" if readable else "InvalidSubscription")
-    reporting = condition("Reporting", None, more.pop("reporting", "Reporting"))
+    resolved = condition("StreamsResolved", "Resolved" if readable else "InvalidSubscription")
+    reporting = condition("Reporting", more.pop("reporting", "Reporting"))
     each_of = (_rolled_out(reason), resolved, reporting)
     conditions = tuple(draft.model_copy(update={"last_transition_time": at(0)}) for draft in each_of)
     return SubscriptionStatus(rollout=rollout, restarted_at=at(10), conditions=conditions, **more)
 
 
 def _rolled_out(reason: str) -> Any:
-    return condition("RolledOut", False, reason)
+    return condition("RolledOut", reason)
 
 
 def failure(seconds: float, count: int = 1, first: float | None = None) -> LastFailure:

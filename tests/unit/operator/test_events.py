@@ -275,7 +275,7 @@ def refused_document(world: World) -> SubscriptionStatus:
 
 def unreadable_spec(world: World) -> SubscriptionStatus:
     """Return the status of a subscription whose newer spec cannot be read."""
-    conditions = (condition("StreamsResolved", False, "InvalidSubscription", "unknown field"),)
+    conditions = (condition("StreamsResolved", "InvalidSubscription", "unknown field"),)
     return with_conditions(world.status, conditions, generation=world.generation, now=stamp(world.now))
 
 

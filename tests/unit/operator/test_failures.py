@@ -7,14 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from dynamic_kafka.contract.exit_codes import MEANINGS, ExitCode
 from dynamic_kafka.contract.termination_message import TerminationMessage
 from kafkastream_operator.core.failure import MAX_CHARACTERS, Failure, failure_in
 from kafkastream_operator.handlers.reconcile import Reconciler
 from kafkastream_operator.kube.api import KUBEFLOW_APPLICATIONS, SUBSCRIPTIONS, Api
 from kafkastream_operator.kube.cache import Cache, Ref
 from kafkastream_operator.spark import apache, kubeflow
-from tests.support.places import ROOT
 from tests.unit.operator import test_apache, test_kubeflow
 from tests.unit.operator.server import NAMESPACE, TIMING, Server
 from tests.unit.operator.world import cluster, running
@@ -139,14 +137,6 @@ def test_an_exit_code_of_ours_is_put_into_words() -> None:
     assert failure_in(CRASHED.replace("6", "137")).cause == CRASHED.replace("6", "137")
     assert failure_in("spark-submit: exit status 6") == Failure("spark-submit: exit status 6")
     assert failure_in("exit code 404") == Failure("exit code 404")
-
-
-def test_the_words_for_exit_codes_are_those_of_the_guide() -> None:
-    text = (ROOT / "docs" / "reference" / "exit-codes.md").read_text(encoding="utf-8")
-    listed = {int(code): words for code, words in re.findall(r"^\| (\d+) \| (.*?) \|", text, re.MULTILINE)}
-    ends_well = {ExitCode.DONE, ExitCode.INTERRUPTED, ExitCode.PIPE_CLOSED}
-    words = {code: meaning.words for code, meaning in MEANINGS.items()}
-    assert {code: listed[code] for code in set(ExitCode) - ends_well} == words
 
 
 def test_only_a_failed_kubeflow_application_has_a_cause() -> None:

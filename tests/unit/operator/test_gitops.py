@@ -16,6 +16,7 @@ from dynamic_kafka.app.config.loading import load_config
 from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.drain_evidence import TopicReport
 from kafkastream_operator.core.rollout.step import Timing
+from kafkastream_operator.models.reasons import OF_STREAMS, OF_SUBSCRIPTIONS, Row
 from kafkastream_operator.models.stream import KafkaStreamSpec
 from kafkastream_operator.models.subscription import SubscriptionSpec
 from tests.support.gitops import EXAMPLE, PATCHES, ExampleRepository
@@ -92,7 +93,7 @@ def written(file: Path) -> Iterator[tuple[str, str]]:
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "condition":
             for kind in words(node.args[0]):
-                yield from ((kind, reason) for reason in words(node.args[2]))
+                yield from ((kind, reason) for reason in words(node.args[1]))
 
 
 def reported(kind: str) -> set[tuple[str, str]]:
@@ -112,6 +113,15 @@ def test_every_reason_of_a_subscription_is_recorded() -> None:
     expected |= {("ApplicationFound", life) for life in get_args(Life) if life != "Absent"}
     assert len(expected) > 50
     assert expected - reported("KafkaStreamSubscription") == set()
+
+
+@pytest.mark.parametrize(
+    ("kind", "table"), [("KafkaStream", OF_STREAMS), ("KafkaStreamSubscription", OF_SUBSCRIPTIONS)]
+)
+def test_every_row_of_the_table_is_recorded(kind: str, table: Mapping[str, tuple[Row, ...]]) -> None:
+    """So that no row is left behind; a condition whose reason has no row cannot be made."""
+    pairs = {(name, reason) for name, rows in table.items() for row in rows for reason in row.reasons.split(", ")}
+    assert {pair for pair in pairs if pair[1]} - reported(kind) == set()
 
 
 def test_nothing_that_moves_is_stalled() -> None:

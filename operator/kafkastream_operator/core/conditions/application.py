@@ -46,12 +46,12 @@ def application_found(view: View, document: Document, *, paused: bool = False) -
         text = f"SparkApplication {name} is {life}, and no driver runs" if life in IDLE else ""
         if life not in IDLE and not is_steady(view):
             text = failure_text(view)
-        return condition("ApplicationFound", True, life, text)
+        return condition("ApplicationFound", life, text)
     if view.annotated:
         text = f"SparkApplication {name} is gone; the operator keeps its drains for {view.spec.orphan_retention}"
-        return condition("ApplicationFound", False, "Orphaned", text)
+        return condition("ApplicationFound", "Orphaned", text)
     text = f"there is no SparkApplication {name} of {api_version} yet"
-    return condition("ApplicationFound", False, "ApplicationMissing", text)
+    return condition("ApplicationFound", "ApplicationMissing", text)
 
 
 def _failed(view: View, application: Application) -> Condition:
@@ -67,7 +67,7 @@ def _failed(view: View, application: Application) -> Condition:
         f" sparkapplication.{group} {name}` and the driver's log show more. Correct the cause{restart}:"
         " docs/how-to/runbooks.md#kafkastreamapplicationfailing"
     )
-    return condition("ApplicationFound", True, application.life, text)
+    return condition("ApplicationFound", application.life, text)
 
 
 def _topic_changed(
@@ -88,7 +88,7 @@ def _topic_changed(
         text += f". The streams accept that. Start it: {by_hand}"
     else:
         text, reason = f"{text}. The streams accept that: {_STARTS[starter]}", "Starting"
-    return condition("ApplicationFound", True, reason, text)
+    return condition("ApplicationFound", reason, text)
 
 
 def _to_release(verdict: TopicVerdict, document: Document) -> str:

@@ -32,43 +32,43 @@ def mounted(view: View, secrets: frozenset[str]) -> Condition:
             f"the application does not mount the Secrets {', '.join(unmounted)} for driver and executors:"
             f" {restart}add {mount_keys(unmounted)}"
         )
-        return condition("Mounted", False, "SecretsNotMounted", text)
+        return condition("Mounted", "SecretsNotMounted", text)
     driver = _running(view)
     if driver is not None and driver.mounted is not None:
         if driver.mounted:
-            return condition("Mounted", True, "Mounted")
+            return condition("Mounted", "Mounted")
         name = config_map_name(view.spec.application_ref.name)
         text = (
             f"driver {driver.name} {driver.mount_fault or 'does not mount the document'}: mount ConfigMap {name} as the"
             f" folder {MOUNT_PATH}; examples/kubernetes has the lines"
         )
-        return condition("Mounted", False, "NotMounted", text)
-    return condition("Mounted", None, "NoDriver", "no driver runs")
+        return condition("Mounted", "NotMounted", text)
+    return condition("Mounted", "NoDriver", "no driver runs")
 
 
 def reporting(view: View, document: Document) -> Condition:
     """Say whether the driver reports; if not, with the commands that allow it."""
     driver = _running(view)
     if driver is None:
-        return condition("Reporting", None, "NoDriver", "no driver runs")
+        return condition("Reporting", "NoDriver", "no driver runs")
     if driver.unreadable:
         text = (
             f"the operator cannot read the annotation {REPORT_ANNOTATION} of driver {driver.name}, so drains cannot"
             " end: use an image of this operator's version or of the one before, and make sure that nothing else"
             " writes the annotation"
         )
-        return condition("Reporting", False, "ReportUnreadable", text)
+        return condition("Reporting", "ReportUnreadable", text)
     if driver.report is None:
         if time_to_report(view) is not None:
-            return condition("Reporting", None, "AwaitsReport", _awaits_first_report(view, driver))
-        return condition("Reporting", False, "NoReport", _no_report(driver, view.timing.confirm_live))
+            return condition("Reporting", "AwaitsReport", _awaits_first_report(view, driver))
+        return condition("Reporting", "NoReport", _no_report(driver, view.timing.confirm_live))
     if driver.report.reader < document.min_reader:
         text = (
             f"the image of driver {driver.name} reads documents of contract {driver.report.reader}, and"
             f" {document.min_reader} is needed: update the image"
         )
-        return condition("Reporting", False, "ImageTooOld", text)
-    return condition("Reporting", True, "Reporting")
+        return condition("Reporting", "ImageTooOld", text)
+    return condition("Reporting", "Reporting")
 
 
 def never_reached(view: View, document: Document) -> Condition:
@@ -79,12 +79,12 @@ def never_reached(view: View, document: Document) -> Condition:
     """
     driver = _running(view)
     if driver is None:
-        return condition("ClusterNeverReached", None, "NoDriver", "no driver runs")
+        return condition("ClusterNeverReached", "NoDriver", "no driver runs")
     report = own_report(driver, view.uid)
     if report is None:
         reason = "AwaitsReport" if time_to_report(view) is not None else "NoReport"
         text = f"driver {driver.name} has not reported: see Reporting"
-        return condition("ClusterNeverReached", None, reason, text)
+        return condition("ClusterNeverReached", reason, text)
     is_covered = has_applied(document.revision, subscription=view.uid, driver=driver)
     missing = f"driver {driver.name} has not reported revision {document.revision.counter} yet"
     named = {cluster for stream in document.streams.values() for cluster in active(stream)["clusters"]}
@@ -96,13 +96,13 @@ def never_reached(view: View, document: Document) -> Condition:
             " cluster out of its stream: it is read from its start when it answers"
         )
         text += "" if is_covered else f". This is from its last report: {missing}"
-        return condition("ClusterNeverReached", True, "NeverReached", text)
+        return condition("ClusterNeverReached", "NeverReached", text)
     if not is_covered:
-        return condition("ClusterNeverReached", None, "AwaitsReport", f"{missing}: see RolledOut")
+        return condition("ClusterNeverReached", "AwaitsReport", f"{missing}: see RolledOut")
     if unanswered := sorted(report.unanswered & named):
         text = f"driver {driver.name} waits for the first answer of {first_few(unanswered, 5)}, and reads the others"
-        return condition("ClusterNeverReached", None, "AwaitsAnswer", text)
-    return condition("ClusterNeverReached", False, "AllReached")
+        return condition("ClusterNeverReached", "AwaitsAnswer", text)
+    return condition("ClusterNeverReached", "AllReached")
 
 
 def awaited_report(view: View) -> str:

@@ -21,15 +21,15 @@ def finished(view: View) -> Condition:
         )
         if policy:
             text += f". Its Spark operator runs it again and again, and each run ends at once: set {policy}"
-            return condition("Finished", True, "RunsAgain", text)
-        return condition("Finished", True, "Finished", text)
+            return condition("Finished", "RunsAgain", text)
+        return condition("Finished", "Finished", text)
     if report is not None and report.open_splits and application is not None and application.life == "Running":
         text = (
             "the driver has ended some splits at their stop records, and goes on until it reads those of"
             f" {first_few(report.open_splits, 10)}: write a stop record to each, or take the topic out of its stream"
         )
         text += f". Its Spark operator would then run it again and again: set {policy}" if policy else ""
-        return condition("Finished", False, "SplitsOpen", text)
+        return condition("Finished", "SplitsOpen", text)
     if application is not None and application.life == "Completed":
         gone = view.driver is None or not view.driver.owned
         text = (
@@ -37,5 +37,5 @@ def finished(view: View) -> Condition:
             f" {'is gone' if gone else 'does not say so'}. Start it again: it reads on, or ends. See"
             " docs/how-to/operator.md#an-application-that-ends-by-itself"
         )
-        return condition("Finished", False, "Stopped", text)
-    return condition("Finished", False, "NotFinished")
+        return condition("Finished", "Stopped", text)
+    return condition("Finished", "NotFinished")

@@ -32,12 +32,12 @@ def adopted(revision: Revision, driver: Driver | None, *, taken: bool) -> Condit
     state = "is rendered; the application takes it when it starts"
     if driver is not None:
         state = "is in force" if taken else f"is rendered; driver {driver.name} has started, and has not reported it"
-    return condition("RolledOut", True, "Adopted", f"revision {revision.counter}, the first document, {state}")
+    return condition("RolledOut", "Adopted", f"revision {revision.counter}, the first document, {state}")
 
 
 def confirmed(revision: Revision) -> Condition:
     """Say that the driver has the revision."""
-    return condition("RolledOut", True, "Confirmed", f"revision {revision.counter} is in force")
+    return condition("RolledOut", "Confirmed", f"revision {revision.counter} is in force")
 
 
 def not_running(revision: Revision, application: Application | None) -> Condition:
@@ -46,40 +46,40 @@ def not_running(revision: Revision, application: Application | None) -> Conditio
     text = f"the application {state}: it takes revision {revision.counter} when it starts"
     if application is not None and application.life == "Failed":
         text += "; its status and its driver's log have the reason of the failure"
-    return condition("RolledOut", None, "NotRunning", text)
+    return condition("RolledOut", "NotRunning", text)
 
 
 def topic_changed(revision: Revision) -> Condition:
     """Say that the operator restarts nothing for this revision, because the next driver would end at once."""
     text = f"revision {revision.counter} waits: the driver has ended for a changed topic; ApplicationFound has the way"
-    return condition("RolledOut", False, MEANINGS[ExitCode.TOPIC_INTEGRITY].reason, f"{text} out")
+    return condition("RolledOut", MEANINGS[ExitCode.TOPIC_INTEGRITY].reason, f"{text} out")
 
 
 def paused(reason: str) -> Condition:
     """Say that a pause holds the revision back."""
-    return condition("RolledOut", False, "Paused", reason)
+    return condition("RolledOut", "Paused", reason)
 
 
 def waits_for_starting_driver(revision: Revision) -> Condition:
     """Say that the application starts, and that its driver will take the revision."""
     text = f"the application is about to start a driver, which takes revision {revision.counter}"
-    return condition("RolledOut", None, "Waiting", text)
+    return condition("RolledOut", "Waiting", text)
 
 
 def waits_for_report(revision: Revision, driver: Driver) -> Condition:
     """Say that the driver has not reported its abilities yet."""
     text = f"revision {revision.counter} waits for the first report of driver {driver.name}"
-    return condition("RolledOut", None, "Waiting", text)
+    return condition("RolledOut", "Waiting", text)
 
 
 def waits_for_driver(revision: Revision) -> Condition:
     """Say that no driver runs that could take the revision live."""
-    return condition("RolledOut", None, "Waiting", f"revision {revision.counter} waits for a driver to run")
+    return condition("RolledOut", "Waiting", f"revision {revision.counter} waits for a driver to run")
 
 
 def rolling_out(revision: Revision, how: str) -> Condition:
     """Say that the roll-out is under way."""
-    return condition("RolledOut", False, "RollingOut", f"revision {revision.counter} is being rolled out {how}")
+    return condition("RolledOut", "RollingOut", f"revision {revision.counter} is being rolled out {how}")
 
 
 def coalescing(before: Rollout | None, revision: Revision, apart: timedelta) -> Condition:
@@ -92,7 +92,7 @@ def coalescing(before: Rollout | None, revision: Revision, apart: timedelta) -> 
     if before is not None and before.reverted:
         rolled_out = reverted(before)
         return rolled_out.model_copy(update={"message": f"{rolled_out.message}; {text}"})
-    return condition("RolledOut", False, "Coalescing", f"revision {revision.counter} waits: {text}")
+    return condition("RolledOut", "Coalescing", f"revision {revision.counter} waits: {text}")
 
 
 def awaits_turn(revision: Revision, turn: Turn) -> Condition:
@@ -101,7 +101,7 @@ def awaits_turn(revision: Revision, turn: Turn) -> Condition:
     text = (
         f"the restart for revision {revision.counter} is number {turn.place} of {turn.of} that wait: {turn.hindrance}"
     )
-    return condition("RolledOut", False, reason, text)
+    return condition("RolledOut", reason, text)
 
 
 def reverted(before: Rollout) -> Condition:
@@ -110,7 +110,7 @@ def reverted(before: Rollout) -> Condition:
         f"the operator's patch for revision {before.token} was removed from the application; the operator makes it"
         f" again ({before.reverted} of {MAX_REVERSIONS})"
     )
-    return condition("RolledOut", False, "Reverted", text)
+    return condition("RolledOut", "Reverted", text)
 
 
 def starting(revision: Revision) -> Condition:
@@ -119,7 +119,7 @@ def starting(revision: Revision) -> Condition:
         f"the application was submitted again for revision {revision.counter}, and its driver does not run yet:"
         " kubectl describe the driver's pod"
     )
-    return condition("RolledOut", False, "Starting", text)
+    return condition("RolledOut", "Starting", text)
 
 
 def rejected(revision: Revision, reason: str) -> Condition:
@@ -128,7 +128,7 @@ def rejected(revision: Revision, reason: str) -> Condition:
         f"the driver rejects revision {revision.counter} and keeps the one before: {reason}. Correct or revert the"
         " stream soon: a driver that starts anew would not start with this revision"
     )
-    return condition("RolledOut", False, "Rejected", text)
+    return condition("RolledOut", "Rejected", text)
 
 
 def not_confirmed(revision: Revision, driver: Driver, patience: timedelta) -> Condition:
@@ -137,7 +137,7 @@ def not_confirmed(revision: Revision, driver: Driver, patience: timedelta) -> Co
         f"driver {driver.name} has not confirmed revision {revision.counter} within {patience.total_seconds():.0f} s."
         " The operator does not restart it: see its log, and restart the application if it hangs"
     )
-    return condition("RolledOut", False, "NotConfirmed", text)
+    return condition("RolledOut", "NotConfirmed", text)
 
 
 def awaits_another(revision: Revision, application: Application | None, driver: Driver | None) -> Condition | None:
@@ -162,7 +162,7 @@ def awaits_another(revision: Revision, application: Application | None, driver: 
         f"the application's spec names revision {awaited.token}, which the document ({revision.token}) never becomes."
         f" {effect}. Remove {keys} from the spec (docs/how-to/operator.md#gitops), and restart the application"
     )
-    return condition("RolledOut", False, "AwaitsAnother", text)
+    return condition("RolledOut", "AwaitsAnother", text)
 
 
 def mount_keys(secrets: Iterable[str]) -> str:
@@ -180,14 +180,14 @@ def restart_required(why: str, strategy: Strategy, application: Application, by_
     how = "Auto or Restart" if application.restarts_itself else "Restart, which spends one of its restart attempts"
     restart = " ".join(filter(None, ("restart the application when it suits", by_hand)))
     text = f"{why}. That takes a restart, and updateStrategy is {strategy}: {restart}, or set updateStrategy: {how}"
-    return condition("RolledOut", False, "RestartRequired", text)
+    return condition("RolledOut", "RestartRequired", text)
 
 
 def restart_refused(revision: Revision, application: Application) -> Condition:
     """Say that the change needs a restart that the application would not survive."""
     why = application.restart_refusal
     text = f"revision {revision.counter} takes a restart, which would end the application: {why}"
-    return condition("RolledOut", False, "RestartRequired", text)
+    return condition("RolledOut", "RestartRequired", text)
 
 
 def patch_refused(before: Rollout, application: Application, why: str, now: datetime) -> tuple[Rollout, Condition]:
@@ -208,17 +208,17 @@ def given_up(failed: Rollout) -> Condition:
             " updateStrategy: Reload. Any change of the application or of the subscription's spec makes the operator"
             " try again"
         )
-        return condition("RolledOut", False, "FieldTaken" if conflict else "PatchRefused", text)
+        return condition("RolledOut", "FieldTaken" if conflict else "PatchRefused", text)
     if failed.reverted >= MAX_REVERSIONS:
         text = (
             f"the operator's patch for revision {failed.token} was removed {failed.reverted} times. Let your GitOps"
             " tool ignore the operator's keys, as docs/how-to/operator.md#gitops says. Then change the subscription's"
             " spec or a stream"
         )
-        return condition("RolledOut", False, "RevertedByOthers", text)
+        return condition("RolledOut", "RevertedByOthers", text)
     text = (
         f"{failed.attempts} patches for revision {failed.token} brought no new driver: see the Spark operator's log and"
         " the application's status. Any change of the subscription's spec or of its streams makes the operator try"
         " again"
     )
-    return condition("RolledOut", False, "Stalled", text)
+    return condition("RolledOut", "Stalled", text)

@@ -101,20 +101,20 @@ def streams_resolved(resolved: Resolved, *, first: bool = False) -> tuple[Condit
         first: whether the first document waits for that.
     """
     if resolved.problem:
-        return (condition("StreamsResolved", False, "InvalidSubscription", resolved.problem),)
+        return (condition("StreamsResolved", "InvalidSubscription", resolved.problem),)
     if resolved.held:
         text = "; ".join(refusal.message for refusal in resolved.held)
         text += "; the first document waits until that is corrected" if first else ""
-        return (condition("StreamsResolved", False, resolved.held[0].reason, text),)
+        return (condition("StreamsResolved", resolved.held[0].reason, text),)
     if resolved.missing:
         names = first_few(resolved.missing, 20)
         text = f"no KafkaStream and no labelled ConfigMap in this namespace has stream {names}: apply it, or remove it"
         text += " from the subscription" + _unreadable(resolved)
-        return (condition("StreamsResolved", False, "StreamMissing", text),)
+        return (condition("StreamsResolved", "StreamMissing", text),)
     if not resolved.streams:
         text = "no stream matches spec.streams.pattern yet" + _unreadable(resolved)
-        return (condition("StreamsResolved", False, "NothingMatches", text),)
-    return (condition("StreamsResolved", True, "Resolved", counted(len(resolved.streams), "stream")),)
+        return (condition("StreamsResolved", "NothingMatches", text),)
+    return (condition("StreamsResolved", "Resolved", counted(len(resolved.streams), "stream")),)
 
 
 def _unreadable(resolved: Resolved) -> str:
@@ -128,19 +128,19 @@ def too_large(size: int) -> tuple[Condition, ...]:
         f"the document takes {size} bytes, and a ConfigMap holds {MAX_BYTES}: the last document that fitted stays in"
         " force. Split the streams over several applications, or name fewer topics"
     )
-    return (condition("StreamsResolved", False, "TooLarge", text),)
+    return (condition("StreamsResolved", "TooLarge", text),)
 
 
 def streams_conflict(why: str) -> tuple[Condition, ...]:
     """Say that no driver could read the streams together."""
     text = f"a driver would reject these streams together, so the last document stays in force: {why}"
-    return (condition("StreamsResolved", False, "Conflict", text),)
+    return (condition("StreamsResolved", "Conflict", text),)
 
 
 def application_taken(rival: str) -> tuple[Condition, ...]:
     """Say that another subscription has the application."""
     text = f"subscription {rival} is older and serves an application of the same name: delete one of the two"
-    return (condition("StreamsResolved", False, "ApplicationTaken", text),)
+    return (condition("StreamsResolved", "ApplicationTaken", text),)
 
 
 def config_map_taken(config_map: str) -> tuple[Condition, ...]:
@@ -149,7 +149,7 @@ def config_map_taken(config_map: str) -> tuple[Condition, ...]:
         f"the operator did not make ConfigMap {config_map} for this subscription, and does not change it: delete it if"
         " no job reads it or may start with it"
     )
-    return (condition("StreamsResolved", False, "ConfigMapTaken", text),)
+    return (condition("StreamsResolved", "ConfigMapTaken", text),)
 
 
 def document_contested(config_map: str) -> tuple[Condition, ...]:
@@ -157,27 +157,27 @@ def document_contested(config_map: str) -> tuple[Condition, ...]:
     text = (
         f"another writer keeps changing or deleting ConfigMap {config_map}, and no restart begins. To find the writer:"
         f" `kubectl get configmap {config_map} -o yaml --show-managed-fields`. See"
-        " docs/how-to/operator.md#conditions-of-a-kafkastreamsubscription"
+        " docs/reference/conditions.md"
     )
-    return (condition("StreamsResolved", False, "DocumentContested", text),)
+    return (condition("StreamsResolved", "DocumentContested", text),)
 
 
 def document_refused(config_map: str, why: str) -> tuple[Condition, ...]:
     """Say that the API server refuses the document."""
     text = (
         f"the API server refuses ConfigMap {config_map}, so its last content stays in force: {why[:1024]}. Remove the"
-        " obstacle, such as a quota or a policy: docs/how-to/operator.md#conditions-of-a-kafkastreamsubscription"
+        " obstacle, such as a quota or a policy: docs/reference/conditions.md"
     )
-    return (condition("StreamsResolved", False, "DocumentRefused", text),)
+    return (condition("StreamsResolved", "DocumentRefused", text),)
 
 
 def status_refused(why: str) -> tuple[Condition, ...]:
     """Say that the API server refuses the newest status, so that this one is behind."""
     text = (
         f"the API server refuses the newest status, and nothing is rolled out: {why[:1024]}. If it is too large,"
-        " shorten spec.secrets or spec.streams. See docs/how-to/operator.md#conditions-of-a-kafkastreamsubscription"
+        " shorten spec.secrets or spec.streams. See docs/reference/conditions.md"
     )
-    return (condition("StreamsResolved", False, "StatusRefused", text),)
+    return (condition("StreamsResolved", "StatusRefused", text),)
 
 
 def with_conditions(
@@ -216,9 +216,9 @@ def with_summary(conditions: tuple[Condition, ...], *, awaited: str = "") -> tup
     first = next(iter(stuck or bad), None)
     return (
         *conditions,
-        condition("Ready", False, first.reason, first.message) if first is not None else _ready(by_type, awaited),
-        condition("Reconciling", moving, rolled_out.reason if moving and rolled_out is not None else "Settled"),
-        condition("Stalled", bool(stuck), stuck[0].reason if stuck else "Settled", stuck[0].message if stuck else ""),
+        condition("Ready", first.reason, first.message) if first is not None else _ready(by_type, awaited),
+        condition("Reconciling", rolled_out.reason if moving and rolled_out is not None else "Settled"),
+        condition("Stalled", stuck[0].reason if stuck else "Settled", stuck[0].message if stuck else ""),
     )
 
 
@@ -226,19 +226,18 @@ def _ready(by_type: Mapping[str, Condition], awaited: str) -> Condition:
     """Say that nothing is wrong: an application may be stopped on purpose, is not there yet, or is about to start."""
     rolled_out, application, end = map(by_type.get, ("RolledOut", "ApplicationFound", "Finished"))
     if application is not None and application.reason in IDLE and end is not None and end.status == "True":
-        return condition("Ready", True, end.reason, end.message)
+        return condition("Ready", end.reason, end.message)
     if rolled_out is not None and rolled_out.status == "Unknown":
-        is_stopped = rolled_out.reason == "NotRunning"
-        return condition("Ready", True if is_stopped else None, rolled_out.reason, rolled_out.message)
+        return condition("Ready", rolled_out.reason, rolled_out.message)
     if application is not None and application.reason in IDLE:
-        return condition("Ready", True, "NotRunning", application.message)
+        return condition("Ready", "NotRunning", application.message)
     if awaited:
-        return condition("Ready", None, "AwaitsReport", awaited)
+        return condition("Ready", "AwaitsReport", awaited)
     unreached = by_type.get("ClusterNeverReached")
     if unreached is not None and unreached.status == "True":
         # The others are read. The reason is a column of `kubectl get`.
-        return condition("Ready", True, unreached.reason, unreached.message)
-    return condition("Ready", True, "InForce", rolled_out.message if rolled_out is not None else "")
+        return condition("Ready", unreached.reason, unreached.message)
+    return condition("Ready", "InForce", rolled_out.message if rolled_out is not None else "")
 
 
 def next_deadline(view: View) -> datetime | None:
@@ -251,7 +250,7 @@ def next_deadline(view: View) -> datetime | None:
 def _drained(view: View, rendering: Rendering | None) -> Condition:
     waiting = rendering.draining if rendering is not None else view.status.draining
     if not waiting:
-        return condition("Drained", True, "NothingDrains")
+        return condition("Drained", "NothingDrains")
     late = [topic for topic in waiting if _is_late(topic.since, topic.timeout, view.now)]
     topics = (f"{topic.cluster}/{topic.topic}: {topic.message or 'waits'}" for topic in waiting)
     text = first_few(topics, 20, separator="; ")
@@ -266,8 +265,8 @@ def _drained(view: View, rendering: Rendering | None) -> Condition:
             " to release a topic unread, annotate the subscription:"
             f" kafkastream.dev/release={late[0].cluster}/{late[0].topic}"
         )
-        return condition("Drained", False, "DrainTimedOut", text)
-    return condition("Drained", False, "Draining", text)
+        return condition("Drained", "DrainTimedOut", text)
+    return condition("Drained", "Draining", text)
 
 
 def _is_late(since: str, timeout: str, now: datetime) -> bool:

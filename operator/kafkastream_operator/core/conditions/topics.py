@@ -27,7 +27,7 @@ def topics_ready(view: View) -> tuple[Condition, ...]:
         if meaning is None or not meaning.reason or meaning.cleared_by != "Report":
             return ()
         text = f"SparkApplication {view.spec.application_ref.name} has ended because {meaning.remedy}"
-        return (condition("TopicsReady", False, meaning.reason, text),)
+        return (condition("TopicsReady", meaning.reason, text),)
     report = own_report(view.driver, view.uid)
     if report is None or not report.lost_topics:
         return ()
@@ -36,4 +36,4 @@ def topics_ready(view: View) -> tuple[Condition, ...]:
         f" Reading goes on. The next start makes missing ones again, and so does {INIT_COMMAND}:"
         " docs/how-to/runbooks.md#kafkastreaminternaltopiclost"
     )
-    return (condition("TopicsReady", False, "InternalTopicLost", text),)
+    return (condition("TopicsReady", "InternalTopicLost", text),)
