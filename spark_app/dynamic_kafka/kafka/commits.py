@@ -70,11 +70,13 @@ class GroupCommitter:
         self._lock = threading.Lock()  # progress events and retries come from different threads
         self._newest: dict[str, int] = {}
         self._refused: DynamicKafkaError | None = None
+        self._closed = False
 
     def commit(self, document: OffsetDocument, *others: OffsetDocument) -> None:
         """Queue the offsets of a document that Spark has committed. Return at once; the clusters' threads commit.
 
-        A document is skipped if a second thread has already queued a newer one of the same query.
+        A document is skipped if a second thread has already queued a newer one of the same query, or has closed the
+        committer: Spark may report a batch after the end of its query.
 
         Args:
             others: the documents of the query's further sources. The mark names the first source only.
@@ -88,7 +90,7 @@ class GroupCommitter:
         wanted = offsets_by_cluster(document, *others)
         numbers = {known.query: known.number for known in (document, *others)}
         with self._lock:
-            if any(self._newest.get(query, 0) > number for query, number in numbers.items()):
+            if self._closed or any(self._newest.get(query, 0) > number for query, number in numbers.items()):
                 return
             self._newest = numbers
             for cluster in set(self._committers) - set(wanted):
@@ -123,6 +125,7 @@ class GroupCommitter:
     def close(self) -> None:
         """Stop each thread after its present commit. Return at once."""
         with self._lock:
+            self._closed = True
             for committer in self._committers.values():
                 committer.thread.close()
             self._committers.clear()

@@ -68,3 +68,15 @@ def test_the_source_furthest_behind_is_committed_with_one_mark(group: Group) -> 
         reached.append((group.offsets["orders", 0], group.mark.split()[1:3]))
     committer.close()
     assert reached == [(2, ["first", "5"]), (5, ["first", "5"]), (7, ["first", "7"])]
+
+
+def test_nothing_is_committed_after_the_end(group: Group) -> None:
+    """Spark may report the last batch once more after the application has committed it and closed the committer."""
+    committer = GroupCommitter("g", lambda _: ClusterClient("east", {}, {"bootstrap.servers": "127.0.0.1:1"}))
+    committer.commit(document("q", 1, 5))
+    assert committer.flush(30)
+    committer.close()
+    group.mark = "another query's"
+    committer.commit(document("q", 1, 5))
+    assert committer.flush(30)
+    assert group.mark == "another query's"
