@@ -20,7 +20,7 @@ class Condition(StatusPart):
     Attributes:
         type: the name of the condition, such as `Ready`.
         status: whether the condition holds: `True`, `False`, or `Unknown`.
-        reason: the cause of this status in one word; docs/reference/conditions.md lists all reasons with their remedies.
+        reason: the cause of this status in one word; docs/reference/conditions.md lists all with their remedies.
         message: the cause in full, and what to do about it.
         observed_generation: the generation of the spec that this condition is about.
         last_transition_time: the time since which the status has had this value.
@@ -38,7 +38,7 @@ def condition(kind: str, reason: str, message: str = "") -> Condition:
     """Return a condition with the status of its reason; `settled` fills in its time and generation.
 
     Raises:
-        KeyError: `models.reasons` has no such reason.
+        KeyError: `models.reasons` has no row for the reason.
     """
     return Condition(
         type=kind,

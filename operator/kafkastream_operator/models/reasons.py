@@ -34,8 +34,8 @@ OF_SUBSCRIPTIONS: Mapping[str, tuple[Row, ...]] = {
             "True",
             "the application runs. After a failure, the message keeps its count and "
             "[cause](docs/how-to/operator.md#the-cause-of-a-failure) until a driver reports",
-            "correct the cause. If no driver of it runs, its status is old: see that the Spark operator runs, and its "
-            "log",
+            "if the message has a cause, correct it. If there is no driver, the application's status is out of date: "
+            "see that the Spark operator runs, and its log",
         ),
         Row(
             "Starting",
@@ -224,7 +224,8 @@ OF_SUBSCRIPTIONS: Mapping[str, tuple[Row, ...]] = {
             "RollingOut",
             "False",
             "a roll-out is under way",
-            "wait; if it lasts, see that the Spark operator runs, and what its log says about the application",
+            "wait; if a restart lasts, see that the Spark operator runs, and what its log says about the application; "
+            "then change the subscription's spec",
         ),
         Row("Coalescing", "False", "the restart waits, since restarts are kept apart", "wait"),
         Row(
@@ -474,7 +475,7 @@ OF_SUBSCRIPTIONS: Mapping[str, tuple[Row, ...]] = {
         Row(
             "",
             "False",
-            "any other reason is the first bad one of the conditions above, with `Failed` and `Failing` among them",
+            "the reason of the first bad one of the conditions above, with `Failed` and `Failing` among them",
             "see that reason",
         ),
     ),
@@ -574,6 +575,6 @@ def status_of(kind: str, reason: str) -> Status:
     """Return the status that a condition has with this reason.
 
     Raises:
-        KeyError: the table has no such reason.
+        KeyError: the table has no such reason, and the condition no row for every other one.
     """
     return _STATUSES.get((kind, reason)) or _STATUSES[kind, ""]

@@ -245,7 +245,7 @@ class SubscriptionStatus(StatusPart):
         kept: a copy of the rendered streams, from which a lost document is restored; empty if they are too large.
         failure: the last failure of the application; absent before the first.
         finished: the end of the application's queries; absent if they have not ended, or one reads again since.
-        conditions: the conditions of the subscription; docs/how-to/operator.md lists each with its remedy.
+        conditions: the conditions of the subscription; docs/reference/conditions.md lists each with its remedy.
     """
 
     observed_generation: Annotated[int, Field(ge=0)] = 0

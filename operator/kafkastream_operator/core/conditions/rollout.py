@@ -1,6 +1,6 @@
 """The condition `RolledOut`: one function for each state of a roll-out. Pure.
 
-The roll-out (`core.rollout`) calls them. `docs/how-to/operator.md` lists each reason with its remedy.
+The roll-out (`core.rollout`) calls them. `models.reasons` has the remedy of each reason.
 """
 
 from __future__ import annotations
