@@ -57,8 +57,8 @@ def _remedies() -> str:
 
 
 def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = (f"| {' | '.join(cells)} |\n" for cells in (heads, *rows))
-    return "|".join(("", *["---"] * len(heads), "\n")).join((next(lines), "".join(lines)))
+    head, *body = (f"| {' | '.join(cells)} |\n" for cells in (heads, *rows))
+    return f"{head}|{'---|' * len(heads)}\n{''.join(body)}"
 
 
 def _relative(text: str, page: Path) -> str:
