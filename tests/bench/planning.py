@@ -10,6 +10,7 @@ import json
 import statistics
 import time
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +48,19 @@ class Splits:
         # A plan that looks for new partitions asks each cluster once more. How many do depends on the plans' duration.
         self._options = {**options, "startingOffsets": "earliest", "partitionDiscoveryInterval": "1h"}
         self._saved: dict[str, Any] = {"version": 2}
+        self._name = f"{self.count:,} splits"
+
+    def aligned(self) -> Splits:
+        """Return the same splits, behind the first batch of a query that aligns them."""
+        same = copy(self)
+        same._options = {**self._options, "watermarkAlignmentMaxDrift": "1m"}
+        same._name = f"{self._name}, aligned"
+        enumerator = same._enumerator()
+        try:
+            same._saved = same._plan(enumerator, self._saved).document
+        finally:
+            enumerator.stop()
+        return same
 
     def first_plan(self, report: Report) -> None:
         """Measure the first plan."""
@@ -89,7 +103,7 @@ class Splits:
             enumerator.stop()
         self._row(report, "with news", news, plans=len(news), incomplete=incomplete)
         self._row(report, "nothing new", idle)
-        report.row(what=f"tasks of {self.count:,} ranges", **spread(tasks))
+        report.row(what=f"{self._name}, tasks of all ranges", **spread(tasks))
         return statistics.median(plan.wall_s for plan in news)
 
     def _enumerator(self) -> Enumerator:
@@ -109,7 +123,7 @@ class Splits:
         cpu = round(statistics.median(plan.cpu_s for plan in made), 4)
         brokers = round(statistics.median(plan.brokers_cpu_s for plan in made), 2)
         walls = spread([plan.wall_s for plan in made])
-        report.row(what=f"{self.count:,} splits, {what}", **walls, cpu_s=cpu, brokers_cpu_s=brokers, **more)
+        report.row(what=f"{self._name}, {what}", **walls, cpu_s=cpu, brokers_cpu_s=brokers, **more)
 
 
 def run(report: Report) -> None:
@@ -120,6 +134,9 @@ def run(report: Report) -> None:
         splits.first_plan(report)
         one_record_each(brokers, TOPIC, PARTITIONS)
         splits.plans(report, REPEATS)
+        aligned = splits.aligned()
+        one_record_each(brokers, TOPIC, PARTITIONS)
+        aligned.plans(report, REPEATS)
 
 
 def curve(report: Report) -> None:

@@ -253,6 +253,7 @@ class Enumerator:
         self.group_check.check(logged, observed)
         self.status.note([*planned.notes, *new_notes(planned.reconciled.new)])
         self.status.lag, self.status.waits_for = planned.plan.left, planned.waits_for
+        self.status.aligned, self.status.clock_ms = planned.aligned, planned.plan.clock_ms
         return planned.plan
 
     def plan_input(self, logged: OffsetDocument, observed: LiveObservation, *, unlimited: bool = False) -> PlanInput:
@@ -270,6 +271,7 @@ class Enumerator:
             new_revision=observed.new_revision,
             incomplete_metadata=self.status.incomplete_metadata,
             topic_ends=self._topic_ends,
+            alignment=self.status.aligned.memory,
         )
 
     def plan_once(self, given: PlanInput, observed: LiveObservation) -> Planned:

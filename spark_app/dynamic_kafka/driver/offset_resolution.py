@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from dynamic_kafka.driver.cluster_clients import ClusterProbes
 from dynamic_kafka.driver.home_servers import home_id_of
@@ -27,20 +27,22 @@ from dynamic_kafka.planning.questions import (
     AcceptedLossesQuestion,
     AcceptedTopicsQuestion,
     DisputedIdsQuestion,
-    EpochCheck,
     EpochEndsQuestion,
     HighWatermarksQuestion,
     HomeIdQuestion,
     OffsetsQuestion,
     Question,
+    RecordTimesQuestion,
     Topics,
 )
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.state.store import StateLocation
 from dynamic_kafka.state.verdicts import saved_changes
 
+V = TypeVar("V")
 
-def answer_question(
+
+def answer_question(  # noqa: PLR0911  # one for each kind of question
     question: Question, *, probes: Mapping[str, ClusterProbe], state: StateLocation | None, options: SourceOptions
 ) -> Any:
     """Return the answer that `question` describes. May wait for clusters, all at once.
@@ -65,9 +67,11 @@ def answer_question(
         case AbsentTopicsQuestion() | DisputedIdsQuestion():
             return _confirmed(probes, question, options)
         case EpochEndsQuestion(checks):
-            return _epoch_ends(probes, checks)
+            return _by_split(probes, checks, ClusterAdmin.epoch_ends)
         case HomeIdQuestion():
             return home_id_of(options)
+        case RecordTimesQuestion(since_ms):
+            return _by_split(probes, since_ms, ClusterAdmin.record_times)
 
 
 def topics_with_ids(options: SourceOptions, ids: Mapping[tuple[str, str], str], subscription: Subscription) -> Topics:
@@ -132,15 +136,22 @@ def _ask(
     return frozenset(topics)
 
 
-def _epoch_ends(probes: Mapping[str, ClusterProbe], checks: Mapping[Split, EpochCheck]) -> dict[Split, int]:
-    by_cluster: dict[str, dict[tuple[str, int], EpochCheck]] = {}
-    for split, check in checks.items():
-        by_cluster.setdefault(split.cluster, {})[split.topic, split.partition] = check
+def _by_split(
+    probes: Mapping[str, ClusterProbe],
+    values: Mapping[Split, V],
+    ask: Callable[[ClusterAdmin, Mapping[tuple[str, int], V]], Mapping[tuple[str, int], Any]],
+) -> dict[Split, Any]:
+    """Ask each cluster about the values of its own splits, all clusters at once."""
+    by_cluster: dict[str, dict[tuple[str, int], V]] = {}
+    for split, value in values.items():
+        by_cluster.setdefault(split.cluster, {})[split.topic, split.partition] = value
     futures = {
-        cluster: probes[cluster].ask(partial(ClusterAdmin.epoch_ends, checks=own))
+        cluster: probes[cluster].ask(lambda admin, own=own: ask(admin, own))  # type: ignore[misc]
         for cluster, own in by_cluster.items()
     }
-    return {Split(cluster, *key): end for cluster, future in futures.items() for key, end in future.result().items()}
+    return {
+        Split(cluster, *key): answer for cluster, future in futures.items() for key, answer in future.result().items()
+    }
 
 
 def _high_watermarks(

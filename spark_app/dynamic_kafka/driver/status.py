@@ -18,6 +18,7 @@ from typing import Any
 
 from dynamic_kafka.metadata.discovery_state import DiscoveryStatus
 from dynamic_kafka.metadata.model import Revision
+from dynamic_kafka.planning.clock import NOT_ALIGNED, Aligned
 from dynamic_kafka.planning.document.progress import OffsetDocument, has_stop_records
 from dynamic_kafka.planning.observation import Note
 from dynamic_kafka.planning.splits import Split
@@ -71,6 +72,7 @@ class PlanStatus:
         missing: ids of subscribed streams that metadata does not name.
         metadata_failures: consecutive failed lookups of metadata.
         lag: offsets that no batch has taken yet, per reachable cluster.
+        aligned, clock_ms: the alignment of the last plan, and the clock behind it.
         stalled: clusters that do not answer, with the reason.
         never_reached: those of them that the query has never read.
         unanswered: clusters that the query has never read, and that have neither answered nor failed yet.
@@ -85,6 +87,8 @@ class PlanStatus:
     rejected_token: str = ""
     metadata_failures: int = 0
     lag: Mapping[str, int] = field(default_factory=dict)
+    aligned: Aligned = NOT_ALIGNED
+    clock_ms: int | None = None
     stalled: dict[str, str] = field(default_factory=dict)
     never_reached: frozenset[str] = frozenset()
     unanswered: frozenset[str] = frozenset()
@@ -161,6 +165,9 @@ class PlanStatus:
             if cluster in self.stalled:
                 clusters[cluster]["stalled"] = self.stalled[cluster]
         summary: dict[str, Any] = {"clusters": clusters, "document": document.number, "revision": self.revision}
+        if self.aligned is not NOT_ALIGNED:
+            held_by = self.aligned.held_by
+            summary |= {"clock": self.clock_ms, "clockHeldBy": None if held_by is None else str(held_by)}
         if self.lineage:
             summary["lineage"] = self.lineage
         parked = {

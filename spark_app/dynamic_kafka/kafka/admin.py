@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AclOperation, AdminClient, ClusterMetadata, TopicDescription
+from confluent_kafka.admin import AclOperation, AdminClient, ClusterMetadata, ListOffsetsResultInfo, TopicDescription
 
 from dynamic_kafka.errors import ClusterError, ClusterRefusedError, ClusterUnreachableError
 from dynamic_kafka.kafka.background import drop_in_background, quiet_logger
@@ -33,7 +33,7 @@ from dynamic_kafka.kafka.groups import Commits, GroupClient
 from dynamic_kafka.kafka.retries import IDLE_ADVICE, PAUSE_S, retry_while_transient, used_client_s
 from dynamic_kafka.metadata.names import address_of
 from dynamic_kafka.metadata.topic_ids import NO_TOPIC_ID
-from dynamic_kafka.planning.questions import EpochCheck
+from dynamic_kafka.planning.questions import EpochCheck, TimedOffset
 from dynamic_kafka.planning.starting import OffsetQuery
 from dynamic_kafka.wording import first_few
 
@@ -214,14 +214,24 @@ class ClusterAdmin:
             UnknownTopicError: a topic does not exist (any more).
             ClusterError: the cluster did not answer, or with another error.
         """
-        return self._over_working_connections(partial(self._offsets, queries, uncommitted))
+        listed = self._over_working_connections(partial(self._listed_offsets, queries, uncommitted))
+        return {key: (answer.offset, answer.leader_epoch) for key, answer in listed.items()}
 
-    def _offsets(
+    def record_times(self, since_ms: Mapping[tuple[str, int], int | None]) -> dict[tuple[str, int], TimedOffset]:
+        """Return records by their times, as `RecordTimesQuestion` says. Raises as `offsets` does."""
+        queries = {
+            key: OffsetQuery("newest") if since is None else OffsetQuery("timestamp", since)
+            for key, since in since_ms.items()
+        }
+        listed = self._over_working_connections(partial(self._listed_offsets, queries, False))
+        return {key: TimedOffset(found.offset, found.timestamp) for key, found in listed.items() if found.offset >= 0}
+
+    def _listed_offsets(
         self, queries: Mapping[tuple[str, int], OffsetQuery], uncommitted: bool, limit_s: float
-    ) -> dict[tuple[str, int], tuple[int, int | None]]:
+    ) -> dict[tuple[str, int], ListOffsetsResultInfo]:
         committed = self.read_committed and not uncommitted
         isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        answers: dict[tuple[str, int], tuple[int, int | None]] = {}
+        answers: dict[tuple[str, int], ListOffsetsResultInfo] = {}
         waiting = dict(queries)
         deadline = time.monotonic() + limit_s
         while waiting:
@@ -233,7 +243,7 @@ class ClusterAdmin:
                         raise self._translated(f"list offsets of {key[0]}[{key[1]}]", answer) from None
                     leaderless |= {key[0]} if has_no_leader(answer) else set()
                 elif answer.offset >= NO_SUCH_RECORD:
-                    answers[key] = (answer.offset, answer.leader_epoch)
+                    answers[key] = answer
                     del waiting[key]
                 elif time.monotonic() > deadline:
                     raise self._translated(f"list offsets of {key[0]}[{key[1]}]", TimeoutError("no answer in time"))

@@ -21,7 +21,9 @@ time of a call grows with the square of its partitions."""
 
 Answers = dict[TopicPartition, ListOffsetsResultInfo | KafkaError]
 
-_MARKS = {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}
+_NEWEST_RECORD = -3
+"""The timestamp that asks for the record with the greatest timestamp (ListOffsets, version 7)."""
+_MARKS = {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END, "newest": _NEWEST_RECORD}
 
 
 def list_offsets(
@@ -30,7 +32,7 @@ def list_offsets(
     """Send all queries at once, in calls of at most `PARTITIONS_PER_CALL`, and yield an answer or an error for each.
 
     Args:
-        queries: one query per (topic, partition): earliest, latest or timestamp.
+        queries: one query per (topic, partition): earliest, latest, newest or timestamp.
     """
     keys = list(queries)
     calls = []

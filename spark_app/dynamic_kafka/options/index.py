@@ -14,6 +14,7 @@ from dynamic_kafka.options.internal_topic_definitions import InternalTopicOption
 from dynamic_kafka.options.metadata_definitions import MetadataOptions, StreamOptions
 from dynamic_kafka.options.option import Option, declared_options
 from dynamic_kafka.options.secret_definitions import SecretOptions
+from dynamic_kafka.options.time_definitions import TimeOptions
 from dynamic_kafka.options.value_definitions import ValueOptions
 
 SECTIONS: Mapping[str, type] = {
@@ -21,6 +22,7 @@ SECTIONS: Mapping[str, type] = {
     "Metadata": MetadataOptions,
     "Where reading starts and stops": OffsetOptions,
     "Reading, rates, commits": ReadingOptions,
+    "Time": TimeOptions,
     "Typed values": ValueOptions,
     "Ending by a record": EvaluationOptions,
     "Failures and state": FailureOptions,
@@ -48,9 +50,7 @@ IGNORED_OPTIONS = (
 
 FUTURE_OPTIONS = (
     Option("watermarkMode", "text", ""),
-    Option("watermarkAlignmentMaxDrift", "text", ""),
     Option("timeCharacteristic", "text", ""),
-    Option("idleTimeout", "text", ""),
 )
 """Options of later versions. This version refuses them, so that no job relies on them."""
 

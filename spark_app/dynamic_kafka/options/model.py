@@ -17,6 +17,7 @@ from dynamic_kafka.options.integrity_definitions import IntegrityOptions
 from dynamic_kafka.options.internal_topic_definitions import InternalTopicOptions
 from dynamic_kafka.options.metadata_definitions import MetadataOptions, StreamOptions
 from dynamic_kafka.options.secret_definitions import SecretOptions
+from dynamic_kafka.options.time_definitions import TimeOptions
 from dynamic_kafka.options.value_definitions import ValueOptions
 from dynamic_kafka.options.values import Mode, NamedOptions, PerCluster, SingleCluster
 
@@ -33,6 +34,7 @@ class SourceOptions(
     IntegrityOptions,
     InternalTopicOptions,
     SecretOptions,
+    TimeOptions,
 ):
     """The options of one query. `definitions` declares the fields that options fill; the fields here are derived.
 

@@ -58,6 +58,8 @@ def parse_options(options: Mapping[str, str], *, mode: Mode) -> SourceOptions:
         warnings.append("option 'groupIdPrefix' has no effect beside 'kafka.group.id'")
     fields: dict[str, Any] = {name: given.value(option) for name, option in direct_options(SourceOptions).items()}
     _check_rates(given, fields["min_offsets_per_trigger"], fields["max_offsets_per_trigger"])
+    if given.has("idleTimeout") and fields["alignment_max_drift_ms"] is None:
+        warnings.append("option 'idleTimeout' has no effect without 'watermarkAlignmentMaxDrift'")
     columns = parse_columns(given, include_headers=fields["include_headers"])
     warnings += _check_headers(given, columns, fields)
     fields["include_headers"] |= HEADERS in columns

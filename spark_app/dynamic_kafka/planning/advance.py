@@ -54,12 +54,14 @@ class Plan:
         lag: waiting offsets per cluster before this batch takes its share; reachable clusters only.
         left: waiting offsets per cluster after it.
         admitted: number of offsets that this batch takes.
+        clock_ms: the clock after this batch, milliseconds since the epoch; None without alignment.
     """
 
     document: OffsetDocument
     lag: Mapping[str, int] = field(default_factory=dict)
     left: Mapping[str, int] = field(default_factory=dict)
     admitted: int = 0
+    clock_ms: int | None = None
 
 
 def open_splits(
@@ -83,6 +85,9 @@ def advance(
     limits: Limits,
     query: str,
     state: str = "",
+    room: Mapping[Split, int] | None = None,
+    clock_ms: int | None = None,
+    goal_ms: int | None = None,
 ) -> Plan:
     """Plan the next batch.
 
@@ -92,21 +97,32 @@ def advance(
         observed: the clusters that answered; splits of others stay where they are.
         query: the id for a query that has none yet.
         state: the id of the state folder that the query uses. A new one is news: it is logged at once.
+        room: the most offsets that alignment lets a split take; splits that are not in here may take any number.
+        clock_ms: the clock before the batch. A clock alone is no news.
+        goal_ms: the clock after a batch that takes all that `room` allows.
 
     Returns:
         The plan; its document continues `logged` exactly.
     """
     lags = _lags(progress, observed, limits.targets)
-    granted = _admit(lags, limits, logged.number)
+    allowed = _within(lags, room or {})
+    granted = _admit(allowed, limits, logged.number)
+    clock = goal_ms if granted == allowed else clock_ms
     lag, taken = (_by_cluster(counts, observed) for counts in (lags, granted))
     left = {cluster: count - taken[cluster] for cluster, count in lag.items()}
     # Compare with starts: a split that went back and takes the same range again ends where the logged document ends.
     read = replace(_with_starts(_with_granted(progress, granted, observed), progress, logged), state=state)
     # The first document is always written: it holds the resolved starts. A later plan would resolve "latest" again.
     if read == logged.settled() and logged.query:
-        return Plan(logged, lag, left)
-    document = replace(read, query=logged.query or query, number=logged.number + 1, previous=fingerprint(logged))
-    return Plan(document, lag, left, sum(granted.values()))
+        return Plan(logged, lag, left, clock_ms=clock)
+    document = replace(
+        read,
+        query=logged.query or query,
+        number=logged.number + 1,
+        previous=fingerprint(logged),
+        clock_ms=clock,
+    )
+    return Plan(document, lag, left, sum(granted.values()), clock)
 
 
 def check_chain(start: OffsetDocument, end: OffsetDocument) -> None:
@@ -212,6 +228,13 @@ def _lags(
                 if end > following:
                     lags[split] = end - following
     return lags
+
+
+def _within(lags: dict[Split, int], room: Mapping[Split, int]) -> dict[Split, int]:
+    """Return the offsets that alignment lets each split take, without zeros."""
+    if not room:
+        return lags
+    return {split: most for split, lag in lags.items() if (most := min(lag, room.get(split, lag)))}
 
 
 def _admit(lags: Mapping[Split, int], limits: Limits, turn: int) -> Mapping[Split, int]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.planning.advance import Plan, advance, open_splits
 from dynamic_kafka.planning.checks import check_clusters, check_homes, check_topics, refuse_own_topics, void_acceptances
+from dynamic_kafka.planning.clock import NOT_ALIGNED, Aligned, align, time_warnings
 from dynamic_kafka.planning.document.progress import OffsetDocument, has_stop_records
 from dynamic_kafka.planning.ending import all_stop_records_reached, awaited_before_the_end, goes_on
 from dynamic_kafka.planning.losses.acceptance import LossOutcome, judge_losses
@@ -42,6 +43,7 @@ class Planned:
         warnings: {key: text} of conditions that last; None where a condition is over.
         changed: topics that would end the query for good, if the plan does not refuse losses.
         waits_for: why the query goes on although all its splits have reached their stop records.
+        aligned: the clock and the goal of the batch, and how far it may read.
     """
 
     plan: Plan
@@ -55,6 +57,7 @@ class Planned:
     warnings: Mapping[tuple[str, ...], str | None]
     changed: tuple[TopicChange, ...] = ()
     waits_for: str = ""
+    aligned: Aligned = NOT_ALIGNED
 
 
 def plan_batch(given: PlanInput) -> Steps[Planned]:
@@ -111,8 +114,19 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
         confirmed = yield from confirm_absences(progress, wanted, answers, every=True)
         waits_for = awaited_before_the_end(given, ready, wanted, confirmed)
         ready = replace(ready, over=not waits_for)
+    aligned = yield from _aligned(given, ready, answers)
     return Planned(
-        plan=advance(logged, ready, observed=answers, limits=given.limits, query=given.new_query_id, state=given.state),
+        plan=advance(
+            logged,
+            ready,
+            observed=answers,
+            limits=given.limits,
+            query=given.new_query_id,
+            state=given.state,
+            room=aligned.room,
+            clock_ms=aligned.clock_ms,
+            goal_ms=aligned.goal_ms,
+        ),
         wanted=wanted,
         answers=answers,
         reconciled=reconciled,
@@ -120,9 +134,32 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
         losses=outcome.losses,
         refused=outcome.refused,
         notes=(*renamed, *outcome.notes, *reconciled.notes),
-        warnings={**kept_stop_warnings(given, reconciled.document), **integrity.warnings, **goes_on(waits_for)},
+        warnings={
+            **kept_stop_warnings(given, reconciled.document),
+            **integrity.warnings,
+            **goes_on(waits_for),
+            **time_warnings(aligned),
+        },
         changed=integrity.refused,
         waits_for=waits_for,
+        aligned=aligned,
+    )
+
+
+def _aligned(given: PlanInput, ready: OffsetDocument, answers: Mapping[str, ClusterObservation]) -> Steps[Aligned]:
+    drift_ms = given.options.alignment_max_drift_ms
+    if drift_ms is None:
+        return NOT_ALIGNED
+    return (
+        yield from align(
+            ready,
+            answers,
+            given.alignment,
+            drift_ms=drift_ms,
+            idle_ms=given.options.idle_timeout_ms,
+            now_ms=given.now_ms,
+            limits=given.limits,
+        )
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.advance import Limits
+from dynamic_kafka.planning.clock import Memory
 from dynamic_kafka.planning.document.progress import Column, OffsetDocument
 from dynamic_kafka.planning.observation import Observation
 
@@ -27,6 +28,7 @@ class PlanInput:
         incomplete_metadata: why the newest metadata may name more than those in force: these are older, or lack a
             subscribed stream. Empty if they are complete.
         topic_ends: {cluster id: {topic: ends}} as an earlier plan of this process saw them.
+        alignment: what the last plan of this process left for this one (`Aligned.memory`).
         refuse_losses: whether a loss that no user accepted ends the plan. The tool `plan` sets False: it lists such
             losses, and plans as if they were accepted.
     """
@@ -43,6 +45,7 @@ class PlanInput:
     new_revision: bool = False
     incomplete_metadata: str = ""
     topic_ends: Mapping[str, Mapping[str, Column]] = field(default_factory=dict)
+    alignment: Memory = field(default_factory=Memory)
     refuse_losses: bool = True
 
     @property

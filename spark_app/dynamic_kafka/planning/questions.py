@@ -138,6 +138,25 @@ class EpochEndsQuestion:
     checks: Mapping[Split, EpochCheck]
 
 
+class TimedOffset(NamedTuple):
+    """A record: its offset, and its time in milliseconds since the epoch."""
+
+    offset: int
+    time_ms: int
+
+
+@dataclass(frozen=True)
+class RecordTimesQuestion:
+    """Which records have these times? Answer: {split: `TimedOffset`}, without the splits that have no such record.
+
+    Attributes:
+        since_ms: {split: the time that the record is the first one not to be older than}. With None, it is the newest
+            record of the log instead.
+    """
+
+    since_ms: Mapping[Split, int | None]
+
+
 Question = (
     AcceptedIdentitiesQuestion
     | AcceptedLossesQuestion
@@ -148,6 +167,7 @@ Question = (
     | DisputedIdsQuestion
     | EpochEndsQuestion
     | HomeIdQuestion
+    | RecordTimesQuestion
 )
 
 Steps = Generator[Question, Any, T]

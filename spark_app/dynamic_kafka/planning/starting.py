@@ -23,7 +23,7 @@ class OffsetQuery:
     """A query for the offset of one partition, by kind.
 
     Attributes:
-        kind: earliest, latest, committed or timestamp.
+        kind: earliest, latest, newest (record), committed or timestamp.
         timestamp_ms: for `timestamp`: the first offset whose record is not older.
         lenient: whether a missing offset is replaced (by earliest for committed, by latest for timestamp) instead of
             being an error.

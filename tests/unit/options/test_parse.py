@@ -101,9 +101,16 @@ def test_an_unknown_option_without_a_near_one_is_refused(key: str) -> None:
     assert "docs/reference/options.md" in refused and "did you mean" not in refused
 
 
-@pytest.mark.parametrize("key", ["watermarkMode", "watermarkalignmentmaxdrift", "idletimeout"])
+@pytest.mark.parametrize("key", ["watermarkMode", "timecharacteristic"])
 def test_options_of_later_versions_are_refused_as_such(key: str) -> None:
     assert f"'{key}' is known but not in this version" in refusal(FROM_FILE, {key: "true"})
+
+
+def test_an_idle_timeout_alone_has_no_effect() -> None:
+    drift = {"watermarkAlignmentMaxDrift": "10s"}
+    assert parse(FROM_FILE, {"idleTimeout": "5m", **drift}).warnings == parse(FROM_FILE, drift).warnings == ()
+    (warning,) = parse(FROM_FILE, {"idleTimeout": "5m"}).warnings
+    assert "'watermarkAlignmentMaxDrift'" in warning
 
 
 def test_the_same_value_under_two_names_is_fine() -> None:

@@ -42,13 +42,14 @@ from dynamic_kafka.metadata.topic_ids import shown_topic_id
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning.advance import Limits, ranges_between
 from dynamic_kafka.planning.awaited import must_answer
+from dynamic_kafka.planning.clock import Memory
 from dynamic_kafka.planning.document.amendments import Amendment
 from dynamic_kafka.planning.document.codec import decode, encode, fingerprint
 from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.ending import Targets, still_to_read
 from dynamic_kafka.planning.losses.acceptance import AcceptedLoss
 from dynamic_kafka.planning.losses.dataloss import DataLoss
-from dynamic_kafka.planning.observation import ClusterObservation, Observation, TopicObservation
+from dynamic_kafka.planning.observation import ClusterObservation, Observation, TopicObservation, observed_topic
 from dynamic_kafka.planning.plan import Planned, plan_batch
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.questions import (
@@ -61,6 +62,8 @@ from dynamic_kafka.planning.questions import (
     HighWatermarksQuestion,
     OffsetsQuestion,
     Question,
+    RecordTimesQuestion,
+    TimedOffset,
     run_steps,
 )
 from dynamic_kafka.planning.sameness.integrity import TopicChange, changes_of
@@ -73,6 +76,7 @@ SEEDS = 3 if os.environ.get("SEEDS") == "all" else 1
 """How many times the usual number of cases the simulations look at; a release looks at three times as many."""
 
 RETENTION_MS = 1000
+DRIFT_MS, IDLE_MS = 15, 300
 SERVERS = {"bootstrap.servers": "127.0.0.1:9092"}
 NEVER_ANSWERS = {"never": SubscribedCluster({"t": "s"}, SERVERS)}
 """A further cluster, always named and never read. It has no stopping offsets, so no query is a bounded run."""
@@ -246,6 +250,9 @@ class Simulation:
         given_up: records of ranges that executors did not read, since another topic has the name.
         evaluator: which records end their split; None without a record evaluator.
         decided: where splits have ended.
+        aligned: whether records have times, and the splits are aligned by them.
+        alignment: what the last plan of the process left for the next one.
+        quiet_since: since when splits had no unread record when their cluster last answered.
     """
 
     def __init__(
@@ -259,6 +266,7 @@ class Simulation:
         fail_on_loss: bool = False,
         integrity: bool = False,
         evaluator: Callable[[Record], bool] | None = None,
+        aligned: bool = False,
     ) -> None:
         self.starting: Rule = starting
         self.reports_topic_ids = topic_ids
@@ -275,10 +283,14 @@ class Simulation:
                 "startingOffsets": starting,
                 "removedClusterRetention": str(RETENTION_MS),
                 **({"recordEvaluator": "simulated"} if evaluator is not None else {}),
+                **({"watermarkAlignmentMaxDrift": f"{DRIFT_MS}ms", "idleTimeout": f"{IDLE_MS}ms"} if aligned else {}),
             },
             mode="streaming",
         )
         self.evaluator = evaluator
+        self.aligned = aligned
+        self.alignment = Memory()
+        self.quiet_since: dict[Split, int] = {}
         # Without an evaluator, no query is over: this cluster changes nothing then.
         self.never_answers = NEVER_ANSWERS if evaluator is None else {}
         self.decided: dict[Key, int] = {}
@@ -448,6 +460,7 @@ class Simulation:
                 self.accept_changes(standing)
                 return True
             self.process = Replays(self.options, self.state, self.observe, lambda question, _: self.answer(question))
+            self.alignment = Memory()
         if not self.pending and (self.last_document().over or not self.plan(crash, limits)):
             if limits == Limits():
                 self.check_at_rest()
@@ -520,13 +533,15 @@ class Simulation:
             self.process = None
             return True
         assert run_steps(plan_batch(given), self.answer) == planned, "a plan is a function"
-        self.planned = planned
+        self.planned, self.alignment = planned, planned.aligned.memory
         for loss in planned.losses:
             self.check_loss(loss, planned.opened)
         end = planned.plan.document
         self.check_accepted(logged, end)
         if end.over:
             self.check_over(end)
+        if self.aligned:
+            self.check_clock(logged, planned)
         if end is logged:
             self.keep_track(logged, planned, given.observation.subscription.clusters)
             return False
@@ -561,6 +576,7 @@ class Simulation:
             state=self.process.incarnation.state_id,
             # Metadata is never new here: then no plan rejects it for a topic that does not exist.
             read_before=frozenset(observation.answers),
+            alignment=self.alignment,
         )
 
     def absent(self, topics: Iterable[tuple[str, str]]) -> frozenset[tuple[str, str]]:
@@ -679,13 +695,26 @@ class Simulation:
                 return {}  # identities follow their cluster: the plan fails if it finds another one
             case AcceptedLossesQuestion() | AcceptedTopicsQuestion():
                 return self.accepted(question)
-            case AbsentTopicsQuestion() | DisputedIdsQuestion():
-                return self.confirmed(question)
+            case AbsentTopicsQuestion() | DisputedIdsQuestion() | RecordTimesQuestion():
+                return self.asked_of_brokers(question)
             case EpochEndsQuestion(checks):
                 ends = {s: self.epoch_end(self.topic_of(s).topic_id, s.partition, c.saved) for s, c in checks.items()}
                 return {split: end for split, end in ends.items() if end < checks[split].end}
 
-    def confirmed(self, question: AbsentTopicsQuestion | DisputedIdsQuestion) -> frozenset[tuple[str, str]]:
+    def record_times(self, question: RecordTimesQuestion) -> dict[Split, TimedOffset]:
+        """The newest record of each log, or the first that is not older."""
+        found = {}
+        for split, since_ms in question.since_ms.items():
+            topic = self.topic_of(split)
+            log = range(topic.first.get(split.partition, 0), topic.ends[split.partition])
+            records = [TimedOffset(offset, time_ms(topic.topic_id, split.partition, offset)) for offset in log]
+            if matching := records[-1:] if since_ms is None else [r for r in records if r.time_ms >= since_ms]:
+                found[split] = matching[0]
+        return found
+
+    def asked_of_brokers(self, question: AbsentTopicsQuestion | DisputedIdsQuestion | RecordTimesQuestion) -> Any:
+        if isinstance(question, RecordTimesQuestion):
+            return self.record_times(question)
         if isinstance(question, AbsentTopicsQuestion):
             return self.absent(question.topics)
         return frozenset(question.ids) - self.have_ids(question.ids, None)
@@ -973,7 +1002,9 @@ class Simulation:
     def come_to_rest(self) -> None:
         for _ in range(30):
             if not self.step():
-                return
+                if self.planned is None or self.planned.aligned.held_by is None:
+                    return
+                self.now_ms += IDLE_MS
             self.check_delivered()
         raise AssertionError("the query does not come to rest")
 
@@ -1190,6 +1221,11 @@ class Simulation:
         """A plan without news comes only after all readable records were delivered."""
         if self.targets is not None or self.last_document().over:
             return
+        if self.planned is not None and (holder := self.planned.aligned.held_by) is not None:
+            following = self.last_document().next_of(holder)
+            answer = observed_topic(self.planned.answers, holder.cluster, holder.topic)
+            assert answer is None or answer.latest[holder.partition] == following, "the holder has records, but no news"
+            return
         for cluster in self.clusters.values():
             for name in cluster.named if cluster.reachable else ():
                 topic = cluster.topics[name]
@@ -1205,6 +1241,32 @@ class Simulation:
             for part in ranges_between(self.document(batch - 1), end):
                 topic_id = self.topic_id(end, part.split.cluster, part.split.topic)
                 assert part.end <= ends[part.split.cluster][topic_id, part.split.partition]
+
+    def check_clock(self, logged: OffsetDocument, planned: Planned) -> None:
+        """The clock never goes back, and no other split has made a row of an active one late."""
+        end = planned.plan.document
+        clock, before = end.clock_ms, logged.clock_ms
+        assert before is None or (clock is not None and clock >= before), "the clock goes back"
+        for part in ranges_between(logged, end) if end is not logged else ():
+            newest = time_ms(self.topic_id(end, *part.split[:2]), part.split.partition, part.end - 1)
+            assert clock is not None and newest < clock + DRIFT_MS, f"{part} runs ahead of {clock}"
+        for split in end.open_splits():
+            topic = end.topic(split.cluster, split.topic)
+            assert topic is not None
+            following = topic.next[split.partition]
+            was = logged.next_of(split)
+            start = was if end is logged else topic.starts.get(split.partition, was)
+            assert start is not None
+            topic_id = self.topic_id(end, *split[:2])
+            was_late = before is not None and time_ms(topic_id, split.partition, start) < before
+            seen = observed_topic(planned.answers, split.cluster, split.topic)
+            if seen is not None and seen.latest[split.partition] > start:
+                self.quiet_since.pop(split, None)
+            elif seen is not None:
+                self.quiet_since.setdefault(split, self.now_ms)
+            is_idle = self.now_ms - self.quiet_since.get(split, self.now_ms) >= IDLE_MS
+            is_late = clock is not None and time_ms(topic_id, split.partition, following) < clock
+            assert was_late or is_idle or not is_late, f"{split} is late at {following}: {before}, {clock}"
 
     def check_run(self, ends: Ends) -> None:
         """A run that has ended has read everything, except for the clusters that it reports as still to read."""
@@ -1231,6 +1293,11 @@ class Simulation:
         for offset in range(self.origins[key], min(end, self.stops.get(key, end), self.decided.get(key, end))):
             record = self.record(*key, offset)
             assert self.delivered[record] >= 1 or self.has_expired(record), f"{failure}: {record}"
+
+
+def time_ms(topic_id: str, partition: int, offset: int) -> int:
+    """The time of a record. Each log has a speed of its own."""
+    return 1000 + offset * {"a": 3, "b": 7}[topic_id[0]] + 40 * ("/u/" in topic_id) + 11 * partition
 
 
 def offset_spec(rule: Rule) -> OffsetSpec | None:

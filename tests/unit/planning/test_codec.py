@@ -147,7 +147,7 @@ def test_a_changed_copy_has_a_fingerprint_of_its_own() -> None:
 
 @pytest.mark.parametrize("version", [OLDEST - 1, VERSION + 1])
 def test_another_version_is_refused_with_what_to_do(version: int) -> None:
-    text = rf"have version {version}, not 2 to 4: run the release that wrote them"
+    text = rf"have version {version}, not 2 to {VERSION}: run the release that wrote them"
     with pytest.raises(OffsetDocumentError, match=text):
         decode({"version": version, "clusters": {}})
 

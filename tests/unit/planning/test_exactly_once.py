@@ -32,11 +32,18 @@ class AQueryAndItsWorld(RuleBasedStateMachine):
         policy=st.sampled_from(["fail", "stall"]),
         refuse=st.booleans(),
         ids=st.booleans(),
+        aligned=st.booleans(),
     )
     def a_query(
-        self, starting: Literal["earliest", "latest"], policy: Literal["fail", "stall"], refuse: bool, ids: bool
+        self,
+        *,
+        starting: Literal["earliest", "latest"],
+        policy: Literal["fail", "stall"],
+        refuse: bool,
+        ids: bool,
+        aligned: bool,
     ) -> None:
-        self.world = Simulation(starting=starting, policy=policy, refuse=refuse, topic_ids=ids)
+        self.world = Simulation(starting=starting, policy=policy, refuse=refuse, topic_ids=ids, aligned=aligned)
         for kafka_id in ("a", "b"):
             topics = {name: SimulatedTopic(f"{kafka_id}/{name}/0", {0: 1}) for name in ("t", "u")}
             self.world.clusters[kafka_id] = SimulatedCluster(kafka_id, topics, f"{kafka_id}-0", named={"t"})

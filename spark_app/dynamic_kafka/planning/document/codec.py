@@ -19,7 +19,8 @@ from there to "next". "epochBehind" is the same of "startEpoch", to "epoch".
 
 A document with a stop record has version 4: "ended" is the offset of the record in each such partition, and "over" is
 set once all splits of an unbounded run have reached theirs. Any other document is still written as version 3, which
-older releases read. Version 2 had neither "state" nor packed columns.
+older releases read. Version 2 had neither "state" nor packed columns. A document with a clock has version 5: an older
+release would read on without alignment.
 """
 
 from __future__ import annotations
@@ -46,11 +47,13 @@ from dynamic_kafka.planning.document.progress import (
     has_stop_records,
 )
 
-VERSION = 4
+VERSION = 5
 OLDEST = 2
+WITHOUT_CLOCK = 4
+"""The version of a document without a clock."""
 WITHOUT_STOP_RECORDS = 3
 """The version of a document without stop records: releases from before them can read it, but would read past one."""
-_HEAD = frozenset({"version", "query", "number", "previous", "state", "bounded", "over"})
+_HEAD = frozenset({"version", "query", "number", "previous", "state", "bounded", "over", "clock"})
 _FIELDS = _HEAD | {"clusters", "parked", "explicitIds", "usedAcceptances"}
 _CLUSTER_FIELDS = frozenset({"kafkaId", "topics"})
 _NEARBY = frozenset({"start", "behind", "startEpoch", "epochBehind"})
@@ -61,7 +64,7 @@ _RESTORE = "restore the checkpoint, or start with a new one"
 
 def encode(document: OffsetDocument) -> dict[str, Any]:
     """Return the JSON object that Spark saves. Its key order is canonical: equal documents give equal text."""
-    wire: dict[str, Any] = {"version": VERSION if document.over or has_stop_records(document) else WITHOUT_STOP_RECORDS}
+    wire: dict[str, Any] = {"version": _version_of(document)}
     if document.is_initial:
         return wire
     wire |= {"query": document.query, "number": document.number, "previous": document.previous}
@@ -71,6 +74,8 @@ def encode(document: OffsetDocument) -> dict[str, Any]:
         wire["bounded"] = True
     if document.over:
         wire["over"] = True
+    if document.clock_ms is not None:
+        wire["clock"] = document.clock_ms
     wire["clusters"] = _write_clusters(document.clusters, _write_topic)
     if document.explicit_ids:
         wire["explicitIds"] = {c: dict(sorted(ids.items())) for c, ids in sorted(document.explicit_ids.items())}
@@ -136,6 +141,13 @@ def is_saved_document(value: object) -> TypeGuard[Mapping[str, Any]]:
     return isinstance(value, Mapping) and {"version", "query", "clusters"} <= value.keys()
 
 
+def _version_of(document: OffsetDocument) -> int:
+    """Return the oldest version that has everything of the document."""
+    if document.clock_ms is not None:
+        return VERSION
+    return WITHOUT_CLOCK if document.over or has_stop_records(document) else WITHOUT_STOP_RECORDS
+
+
 def _write_clusters(
     clusters: Mapping[str, SavedCluster[Topic]], write_topic: Callable[[Topic], dict[str, Any]]
 ) -> dict[str, Any]:
@@ -175,7 +187,7 @@ def _without_none(**fields: Any) -> dict[str, Any]:
 
 
 def _read(wire: Mapping[str, Any]) -> OffsetDocument:
-    """Read version 2, 3 or 4: version 2 has neither packed columns nor a state, only version 4 has stop records."""
+    """Read versions 2 to 5: version 2 has neither packed columns nor a state, and fields of later ones may be there."""
     if "clusters" not in wire:
         return OffsetDocument()
     return OffsetDocument(
@@ -185,6 +197,7 @@ def _read(wire: Mapping[str, Any]) -> OffsetDocument:
         state=str(wire.get("state", "")),
         bounded=bool(wire.get("bounded", False)),
         over=bool(wire.get("over", False)),
+        clock_ms=int(wire["clock"]) if "clock" in wire else None,
         clusters=_read_clusters(wire["clusters"], _read_topic),
         parked=_read_clusters(wire.get("parked", {}), _read_parked),
         explicit_ids=wire.get("explicitIds", {}),

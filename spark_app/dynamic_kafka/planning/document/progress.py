@@ -140,6 +140,8 @@ class OffsetDocument:
         used_acceptances: {cluster id: the acceptance that is void, by its id: the cluster was changed by it, or started
             as new while it was left}.
         state: id of the state folder that the query has used; empty without one.
+        clock_ms: a time that all active splits have passed with this batch, milliseconds since the epoch; None without
+            alignment.
         logged, fingerprint: caches of `planning.document.codec`: the document's JSON, and its hash. A changed copy
             of the document starts without them.
     """
@@ -154,6 +156,7 @@ class OffsetDocument:
     used_acceptances: Mapping[str, str] = field(default_factory=dict)
     state: str = ""
     over: bool = False
+    clock_ms: int | None = None
     unknown: Unknown = field(default_factory=dict)
     logged: Mapping[str, Any] | None = field(default=None, init=False, compare=False, repr=False)
     fingerprint: str | None = field(default=None, init=False, compare=False, repr=False)

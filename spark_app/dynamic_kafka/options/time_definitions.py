@@ -1,0 +1,28 @@
+"""The options of time over many clusters. Pure; `options.index` lists them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dynamic_kafka.options.option import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeOptions:
+    """Alignment of the splits by the times of their records. `alignment_max_drift_ms` None: no alignment."""
+
+    alignment_max_drift_ms: int | None = option(
+        "watermarkAlignmentMaxDrift",
+        "duration",
+        "How far a split may be ahead of the slowest one after a batch, by the times of their records"
+        " ([time](../how-to/time.md)). Without it, each split is read as fast as it can be.",
+        minimum=1,
+        streaming_only=True,
+    )
+    idle_timeout_ms: int = option(
+        "idleTimeout",
+        "duration",
+        "How long a split without new records holds the others back.",
+        default="1m",
+        streaming_only=True,
+    )

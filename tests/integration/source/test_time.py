@@ -1,0 +1,93 @@
+"""Alignment by the times of records, on real brokers: no row of the cluster that lags is late in Spark."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+from dynamic_kafka import register
+from tests.integration.source.simulated_spark import Row, at, document, query, static
+from tests.support.fixtures import Brokers, Topic
+from tests.support.kafka import KafkaCluster, Record
+
+T0 = 1_700_000_000_000
+COUNT = 200
+AHEAD_S = {"east": 0, "west": 100, "south": 400}
+"""How many seconds the records of each cluster are newer than those of the first one."""
+
+
+@pytest.fixture
+def clusters(brokers: Brokers, topic: Topic) -> dict[str, Any]:
+    """Three clusters, each with one record a second."""
+    name = topic("orders")
+    made: dict[str, KafkaCluster] = dict(zip(AHEAD_S, brokers, strict=True))
+    for cluster, broker in made.items():
+        broker.create_topic(name, 1, {"retention.ms": "-1"})
+        produce(broker, name, cluster, range(COUNT))
+    return {cluster: at(broker, name) for cluster, broker in made.items()}
+
+
+def produce(broker: KafkaCluster, name: str, cluster: str, seconds: range) -> None:
+    times = [T0 + (AHEAD_S[cluster] + second) * 1000 for second in seconds]
+    broker.produce(name, [Record(b"%d" % time, partition=0, timestamp_ms=time) for time in times])
+
+
+def time_ms(row: Row) -> int:
+    return int(row["timestamp"].timestamp() * 1000)
+
+
+def test_no_batch_gets_ahead_of_a_cluster_that_lags(clusters: dict[str, Any]) -> None:
+    options = {"startingOffsets": "earliest", "watermarkAlignmentMaxDrift": "10s", "maxOffsetsPerTrigger": 60}
+    rows: list[Row] = []
+    watermark = 0
+    with query(static(document(**clusters), **options)) as reading:
+        for number in range(100):
+            batch = reading.batch()
+            if not batch:
+                break
+            late = [row for row in batch if time_ms(row) <= watermark]
+            assert late == [], f"batch {number}"
+            watermark = max(watermark, *(time_ms(row) - 10_000 for row in batch))
+            rows += batch
+            if number == 3:
+                reading.restart()
+        clock, held_by = reading.saved.clock_ms, reading.reader.reportLatestOffset()["clockHeldBy"]
+    # East is not idle yet, and holds the others back, at its last record.
+    assert clock == T0 + (COUNT - 1) * 1000
+    assert held_by == f"east/{clusters['east']['topics'][0]}[0]"
+    assert Counter(row["kafka_cluster"] for row in rows) == {"east": COUNT, "west": COUNT - 91}
+
+
+@pytest.mark.parametrize(("drift", "lost"), [("10s", False), (None, True)], ids=["aligned", "not aligned"])
+def test_windows_have_every_row(
+    clusters: dict[str, Any], spark: SparkSession, tmp_path: Path, drift: str | None, lost: bool
+) -> None:
+    register(spark)
+    options = static(document(**clusters), startingOffsets="earliest", maxOffsetsPerTrigger=90)
+    if drift is not None:
+        options["watermarkAlignmentMaxDrift"] = drift
+    name = f"windows_{'aligned' if drift else 'free'}"
+    counts = (
+        spark.readStream.format("dynamic-kafka")
+        .options(**options)
+        .load()
+        .withWatermark("timestamp", "10 seconds")
+        .groupBy(f.window("timestamp", "10 seconds"), "kafka_cluster")
+        .count()
+    )
+    sink = counts.writeStream.format("memory").queryName(name).outputMode("update")
+    run = sink.trigger(availableNow=True).option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    assert run.awaitTermination(120)
+
+    found = spark.table(name).groupBy("window", "kafka_cluster").agg(f.max("count").alias("count"))
+    by_cluster = {
+        row["kafka_cluster"]: row["sum(count)"] for row in found.groupBy("kafka_cluster").sum("count").collect()
+    }
+    assert by_cluster["south"] == COUNT
+    assert (by_cluster == dict.fromkeys(AHEAD_S, COUNT)) is not lost
+    assert not lost or by_cluster["east"] < COUNT / 2
