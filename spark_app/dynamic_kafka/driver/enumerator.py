@@ -221,11 +221,11 @@ class Enumerator:
                 return self._last_plan(plan, unlimited)
             except ClusterError as error:
                 why = error.message
-                text = f"{why}. Trigger.AvailableNow has read the other clusters, but is not complete: start it again"
+                text = f"{why}. The run of Trigger.AvailableNow is not complete without it: start it again"
                 raise type(error)(error.cluster, text) from None
         stalled = unread.keys() & self.status.stalled.keys()
         if stalled - self._waited_for:
-            log.warning("the bounded run waits for %s; it has read the other clusters", ", ".join(sorted(stalled)))
+            log.warning("the bounded run waits for %s", ", ".join(sorted(stalled)))
         self._waited_for = frozenset(stalled)
         return plan
 
@@ -234,6 +234,8 @@ class Enumerator:
         unread = self._still_to_read(again) if again.document is plan.document else {}
         for cluster, topics in unread.items():
             text = f"lists {first_few(topics)}, but does not describe all of it (it is being created or moved)"
+            if self.options.alignment_max_drift_ms is not None:
+                text += ", or has a record that is newer than this driver's own time (docs/how-to/time.md)"
             raise ClusterError(cluster, text)
         return again
 
@@ -253,7 +255,7 @@ class Enumerator:
         self.group_check.check(logged, observed)
         self.status.note([*planned.notes, *new_notes(planned.reconciled.new)])
         self.status.lag, self.status.waits_for = planned.plan.left, planned.waits_for
-        self.status.aligned, self.status.clock_ms = planned.aligned, planned.plan.clock_ms
+        self.status.aligned, self.status.clock_ms = planned.aligned, planned.plan.document.clock_ms
         return planned.plan
 
     def plan_input(self, logged: OffsetDocument, observed: LiveObservation, *, unlimited: bool = False) -> PlanInput:

@@ -167,7 +167,7 @@ class PlanStatus:
         summary: dict[str, Any] = {"clusters": clusters, "document": document.number, "revision": self.revision}
         if self.aligned is not NOT_ALIGNED:
             held_by = self.aligned.held_by
-            summary |= {"clock": self.clock_ms, "clockHeldBy": None if held_by is None else str(held_by)}
+            summary |= {"clock": self.clock_ms, "clockHeldBy": None if held_by is None else held_by._asdict()}
         if self.lineage:
             summary["lineage"] = self.lineage
         parked = {

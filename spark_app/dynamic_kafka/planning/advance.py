@@ -54,14 +54,12 @@ class Plan:
         lag: waiting offsets per cluster before this batch takes its share; reachable clusters only.
         left: waiting offsets per cluster after it.
         admitted: number of offsets that this batch takes.
-        clock_ms: the clock after this batch, milliseconds since the epoch; None without alignment.
     """
 
     document: OffsetDocument
     lag: Mapping[str, int] = field(default_factory=dict)
     left: Mapping[str, int] = field(default_factory=dict)
     admitted: int = 0
-    clock_ms: int | None = None
 
 
 def open_splits(
@@ -106,7 +104,7 @@ def advance(
     """
     lags = _lags(progress, observed, limits.targets)
     allowed = _within(lags, room or {})
-    granted = _admit(allowed, limits, logged.number)
+    granted = _admit(allowed, limits, logged.number, total=sum(lags.values()))
     clock = goal_ms if granted == allowed else clock_ms
     lag, taken = (_by_cluster(counts, observed) for counts in (lags, granted))
     left = {cluster: count - taken[cluster] for cluster, count in lag.items()}
@@ -114,7 +112,7 @@ def advance(
     read = replace(_with_starts(_with_granted(progress, granted, observed), progress, logged), state=state)
     # The first document is always written: it holds the resolved starts. A later plan would resolve "latest" again.
     if read == logged.settled() and logged.query:
-        return Plan(logged, lag, left, clock_ms=clock)
+        return Plan(logged, lag, left)
     document = replace(
         read,
         query=logged.query or query,
@@ -122,7 +120,7 @@ def advance(
         previous=fingerprint(logged),
         clock_ms=clock,
     )
-    return Plan(document, lag, left, sum(granted.values()), clock)
+    return Plan(document, lag, left, sum(granted.values()))
 
 
 def check_chain(start: OffsetDocument, end: OffsetDocument) -> None:
@@ -237,9 +235,8 @@ def _within(lags: dict[Split, int], room: Mapping[Split, int]) -> dict[Split, in
     return {split: most for split, lag in lags.items() if (most := min(lag, room.get(split, lag)))}
 
 
-def _admit(lags: Mapping[Split, int], limits: Limits, turn: int) -> Mapping[Split, int]:
-    """Return the offsets that each split takes in this batch."""
-    total = sum(lags.values())
+def _admit(lags: Mapping[Split, int], limits: Limits, turn: int, *, total: int) -> Mapping[Split, int]:
+    """Return the offsets that each split takes in this batch; `total` counts those that alignment holds back, too."""
     if must_wait(total, min_offsets=limits.min_offsets, waited_ms=limits.waited_ms, max_delay_ms=limits.max_delay_ms):
         return {}
     return share(lags, limits.max_offsets, turn) if limits.max_offsets else lags

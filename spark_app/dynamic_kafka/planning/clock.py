@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from dynamic_kafka.planning.advance import Limits
+from dynamic_kafka.planning.advance import Limits, share
 from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.observation import ClusterObservation, observed_topic
 from dynamic_kafka.planning.questions import RecordTimesQuestion, Steps, TimedOffset
@@ -27,15 +27,16 @@ from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.wording import first_few
 
 FUTURE_MS = 3_600_000
-"""A record that is newer than the driver's own time by more than this has a wrong time. Its split is not aligned, and
-does not hold the clock, until the record leaves the log."""
+"""A record that is newer than the driver's own time by more than this has a wrong time. Its split is read up to that
+record and no further, and holds the clock only up to there."""
+_HELP = "docs/how-to/time.md#a-record-from-the-future"
 _PARTS = 4
 """A search finds a goal to this part of the drift."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What one plan leaves for the next one of the same process.
+    """The knowledge that one plan leaves for the next one of the same process.
 
     Attributes:
         read_since: {split: when a plan first saw that it has nothing to read, milliseconds since the epoch}. Others
@@ -60,13 +61,15 @@ class Aligned:
         room: {split: the most offsets that it may take}; splits that are not in here may take any number.
         held_by: the split that holds the clock; None if none does.
         beyond: the splits with a record from beyond `FUTURE_MS`.
+        unaligned: those of them that had read it before, and splits without any time: no question shows where they are.
     """
 
     clock_ms: int | None = None
     goal_ms: int | None = None
     room: Mapping[Split, int] = field(default_factory=dict)
     held_by: Split | None = None
-    beyond: tuple[Split, ...] = ()
+    beyond: frozenset[Split] = frozenset()
+    unaligned: frozenset[Split] = frozenset()
     memory: Memory = field(default_factory=Memory)
 
 
@@ -88,52 +91,55 @@ class _Search:
     """The questions of one plan about times.
 
     Attributes:
-        places: the splits that are aligned; one that turns out to have no time, or a wrong one, leaves.
+        places: the splits that are aligned; one that turns out to have no time leaves.
+        now_ms: the driver's own time; a newer record is not yet due.
+        beyond, unaligned: as in `Aligned`.
         newest: the newest record of each log, where its broker named it. It does not while that record may still be
             taken back: in an open transaction, or until enough replicas have it. That of the last plan is right for a
             split that has read all since: nobody asks again.
     """
 
     def __init__(
-        self, places: dict[Split, _Place], newest: Mapping[Split, TimedOffset], *, latest_ms: int, grain_ms: int
+        self, places: dict[Split, _Place], newest: Mapping[Split, TimedOffset], *, now_ms: int, drift_ms: int
     ) -> None:
-        self.places, self.latest_ms, self.grain_ms = places, latest_ms, grain_ms
-        self._unread = sum(place.unread for place in places.values())
+        self.places, self.now_ms = places, now_ms
+        self.grain_ms = max(1, drift_ms // _PARTS)
         read = {split: place for split, place in places.items() if not place.unread and split in newest}
         self.newest = {split: newest[split] for split, place in read.items() if newest[split].offset < place.following}
-        self._beyond: set[Split] = set()
-
-    @property
-    def beyond_found(self) -> tuple[Split, ...]:
-        """The splits with a record from beyond `latest_ms`, in order."""
-        return tuple(sorted(self._beyond))
-
-    def count(self, room: Mapping[Split, int]) -> int:
-        """Return how many offsets a batch may take: these, and all of the splits that are not aligned."""
-        return sum(room.values()) + self._unread - sum(place.unread for place in self.places.values())
+        self.beyond: set[Split] = set()
+        self.unaligned: dict[Split, int] = {}
 
     def begin(self, holding: Iterable[Split], clock_ms: int | None) -> Steps[dict[Split, int | None]]:
-        """Return the clock for each holding split whose log has a record.
+        """Return the clock for each split that holds it.
 
-        Without one, that is the time of the first record; None where nobody answers.
+        Without one, that is the time of the log's first record; None where nobody answers.
         """
         asked = [split for split in holding if self.places[split].end is not None]
         self.newest |= yield from self._ask({split: None for split in asked if split not in self.newest})
-        doubtful = {
-            split: 0
-            for split in asked
-            if split in self.places
-            if clock_ms is None or not (self.places[split].unread or split in self.newest)
-        }
-        firsts = yield from self._ask(doubtful)
-        for split in doubtful:
-            if split not in firsts:
-                self.places.pop(split, None)
+        future_ms = self.now_ms + FUTURE_MS
+        far = yield from self._ask(
+            {s: future_ms for s in asked if s in self.newest and self.newest[s].time_ms >= future_ms}
+        )
+        for split, record in far.items():
+            self.beyond.add(split)
+            following, end = self.places[split]
+            if record.offset < following:
+                self._give_up(split)
+            elif end is not None:
+                self.places[split] = _Place(following, min(record.offset, end))
+        firsts = yield from self._ask({split: 0 for split in asked if split in self.places and clock_ms is None})
+        for split in asked:
+            if clock_ms is None and split in self.places and split not in firsts:
+                self._give_up(split)
         return {
-            split: firsts[split].time_ms if clock_ms is None and split in firsts else clock_ms
+            split: firsts[split].time_ms if split in firsts else clock_ms
             for split in holding
-            if split in self.places
+            if split in self.places and (split not in self.beyond or self.places[split].unread)
         }
+
+    def _give_up(self, split: Split) -> None:
+        """Align a split no more: no question shows the times of its next rows."""
+        self.unaligned[split] = self.places.pop(split).unread
 
     def ends(self, clocks: Mapping[Split, int], ceiling_ms: int) -> Steps[dict[Split, int]]:
         """Return the newest time that each split has before its end, to the grain, and only up to the ceiling."""
@@ -143,7 +149,7 @@ class _Search:
             if newest is not None and self._is_inside(split, newest):
                 low[split] = max(clock_ms, newest.time_ms)
             elif self.places[split].end is not None:
-                high[split] = min(newest.time_ms if newest is not None else self.latest_ms, ceiling_ms)
+                high[split] = min(newest.time_ms if newest is not None else self.now_ms, ceiling_ms)
         # Most ends lie just before the newest record, which a producer has written since.
         asked = {split: top - self.grain_ms for split, top in high.items() if top - low[split] > self.grain_ms}
         while asked:
@@ -155,7 +161,7 @@ class _Search:
                     high[split] = time_ms
             wide = [split for split in asked if high[split] - low[split] > self.grain_ms]
             asked = {split: (low[split] + high[split]) // 2 for split in wide}
-        return {split: time_ms for split, time_ms in low.items() if split in self.places}
+        return low
 
     def room(self, horizon_ms: int) -> Steps[dict[Split, int]]:
         """Return how many offsets each split has before its first record that is as new as the horizon."""
@@ -167,26 +173,20 @@ class _Search:
                 if split not in self.newest or self.newest[split].time_ms >= horizon_ms
             }
         )
-        return {
+        room = {
             split: min(place.unread, max(0, cuts[split].offset - place.following)) if split in cuts else place.unread
             for split, place in unread.items()
-            if split in self.places
         }
+        return room | {split: 0 for split in self.beyond if split in self.places and split not in room}
 
-    def _ask(self, since_ms: Mapping[Split, int | None]) -> Steps[Mapping[Split, TimedOffset]]:
-        """Ask for records by their times. From a record beyond `latest_ms` on, its split is not aligned any more."""
-        asked = {split: since for split, since in since_ms.items() if split in self.places}
-        records: Mapping[Split, TimedOffset] = (yield RecordTimesQuestion(asked)) if asked else {}
-        for split, record in records.items():
-            if record.time_ms > self.latest_ms:
-                self._beyond.add(split)
-                del self.places[split]
-        return {split: record for split, record in records.items() if split in self.places}
+    @staticmethod
+    def _ask(since_ms: Mapping[Split, int | None]) -> Steps[Mapping[Split, TimedOffset]]:
+        return (yield RecordTimesQuestion(since_ms)) if since_ms else {}
 
     def _is_inside(self, split: Split, record: TimedOffset | None) -> bool:
-        """Return whether a record lies before the end of what its split may read."""
-        end = self.places[split].end if split in self.places else None
-        return record is not None and end is not None and record.offset < end
+        """Return whether a record is due, and lies before the end of what its split may read."""
+        end = self.places[split].end
+        return record is not None and end is not None and record.offset < end and record.time_ms <= self.now_ms
 
 
 def align(
@@ -210,39 +210,38 @@ def align(
     places = dict(_places(progress, answers, limits.targets))
     read_since = dict(_read_since(places, memory, now_ms))
     holding = [split for split in places if split not in read_since or now_ms - read_since[split] < idle_ms]
-    search = _Search(places, memory.newest, latest_ms=now_ms + FUTURE_MS, grain_ms=max(1, drift_ms // _PARTS))
+    search = _Search(places, memory.newest, now_ms=now_ms, drift_ms=drift_ms)
     found = yield from search.begin(holding, progress.clock_ms)
     clocks = {split: time_ms for split, time_ms in found.items() if time_ms is not None}
-    if len(clocks) < len(found):
-        # A cluster does not answer, and there is no clock yet: any record of the others might be too new.
-        held_by = min(found.keys() - clocks.keys())
-        return Aligned(
-            room=dict.fromkeys(places, 0),
-            held_by=held_by,
-            beyond=search.beyond_found,
-            memory=Memory(read_since, search.newest),
-        )
     clock = min(clocks.values(), default=progress.clock_ms)
-    if clock is None:
-        return Aligned(beyond=search.beyond_found, memory=Memory(read_since, search.newest))
-    goal = yield from _goal(search, clocks, clock, drift_ms=drift_ms, limit=limits.max_offsets, span_ms=memory.span_ms)
+    limit, unaligned = limits.max_offsets, search.unaligned
+    if limit is not None and unaligned:
+        unaligned = share(unaligned, max(1, limit // 2), progress.number)
+        limit -= sum(unaligned.values())
+    if len(clocks) < len(found) or clock is None:
+        # Without a clock, any record might be too new for a split of a cluster that does not answer.
+        goal = _Goal(None, None, dict.fromkeys(places, 0), found, 0)
+    else:
+        goal = yield from _goal(search, clocks, clock, drift_ms=drift_ms, limit=limit, span_ms=memory.span_ms)
     return Aligned(
         goal.clock_ms,
         goal.time_ms,
-        goal.room,
-        min(goal.ends, key=lambda split: (goal.ends[split], split), default=None),
-        search.beyond_found,
-        Memory(read_since, search.newest, max(goal.time_ms - clock, drift_ms)),
+        {**unaligned, **goal.room},
+        min(goal.ends, key=lambda split: (goal.ends[split] is not None, goal.ends[split], split), default=None),
+        frozenset(search.beyond),
+        frozenset(search.unaligned),
+        Memory(read_since, search.newest, goal.span_ms),
     )
 
 
 class _Goal(NamedTuple):
-    """The goal of a batch, and what follows from it: see `Aligned`."""
+    """The goal of a batch, and what follows from it: see `Aligned` and `Memory`. `ends`: how far each split reaches."""
 
-    clock_ms: int
-    time_ms: int
+    clock_ms: int | None
+    time_ms: int | None
     room: Mapping[Split, int]
-    ends: Mapping[Split, int]
+    ends: Mapping[Split, int | None]
+    span_ms: int
 
 
 def _goal(
@@ -253,21 +252,21 @@ def _goal(
     With a rate limit, it looks first near the clock: a backlog takes many batches, and each has about the same span.
     """
     while True:
-        ceiling = search.latest_ms if limit is None or not span_ms else min(clock + 2 * span_ms, search.latest_ms)
+        ceiling = search.now_ms if limit is None or not span_ms else min(clock + 2 * span_ms, search.now_ms)
         ends = yield from search.ends(clocks, ceiling)
         most = goal = max(clock, min(ceiling, min(ends.values(), default=clock)))
         room = yield from search.room(goal + drift_ms)
-        is_most = goal < ceiling - search.grain_ms or ceiling == search.latest_ms
-        if limit is None or is_most or 2 * search.count(room) > limit:
+        is_most = goal < ceiling - search.grain_ms or ceiling == search.now_ms
+        if limit is None or is_most or 2 * sum(room.values()) > limit:
             break
         span_ms *= 2
-    if limit is None or search.count(room) <= limit:
-        return _Goal(clock, goal, room, ends)
+    if limit is None or sum(room.values()) <= limit:
+        return _Goal(clock, goal, room, ends, max(goal - clock, drift_ms))
     low, low_room = clock, (yield from search.room(clock + drift_ms))
-    while goal - low > search.grain_ms and 2 * search.count(low_room) < limit:
+    while goal - low > search.grain_ms and 2 * sum(low_room.values()) < limit:
         middle = (low + goal) // 2
         room = yield from search.room(middle + drift_ms)
-        if search.count(room) > limit:
+        if sum(room.values()) > limit:
             goal = middle
         else:
             low, low_room = middle, room
@@ -275,16 +274,21 @@ def _goal(
         # No unread record is older than this, and the next ones are too many for one batch.
         clock = low = min(low + drift_ms, most)
         low_room = yield from search.room(low + drift_ms)
-    return _Goal(clock, low, low_room, ends)
+    return _Goal(clock, low, low_room, ends, max(low - clock, drift_ms))
 
 
 def time_warnings(aligned: Aligned) -> dict[tuple[str, ...], str | None]:
-    """Return the warning about splits with a record from beyond `FUTURE_MS`, None without any."""
-    text = (
-        f"{first_few(aligned.beyond, 5)} has a record that is more than an hour newer than this driver's own time:"
-        " such a split is not aligned, until that record leaves its log"
-    )
-    return {("future",): text if aligned.beyond else None}
+    """Return the warnings about splits with a record from beyond `FUTURE_MS`, each None without any."""
+    standing, unaligned = sorted(aligned.beyond - aligned.unaligned), sorted(aligned.beyond & aligned.unaligned)
+    record = "has a record that is more than an hour newer than this driver's own time"
+    return {
+        ("future",): f"{first_few(standing)} {record}: it is read up to there, and no further ({_HELP})"
+        if standing
+        else None,
+        ("past the future",): f"{first_few(unaligned)} {record}, and had read it before: it is not aligned ({_HELP})"
+        if unaligned
+        else None,
+    }
 
 
 def _places(
@@ -295,7 +299,7 @@ def _places(
         for name, topic in reading.topics.items():
             seen = observed_topic(answers, cluster, name)
             latest = seen.latest if seen is not None else {}
-            # Of thousands of splits, most have no bound: this loop does as little as possible for those.
+            # Most of thousands of splits have no bound: this loop does as little as possible for those.
             is_bounded = bool(topic.stops or topic.ended)
             for partition, following in topic.next.items():
                 split, end = Split(cluster, name, partition), latest.get(partition)
@@ -315,6 +319,6 @@ def _places(
 def _read_since(places: Mapping[Split, _Place], memory: Memory, now_ms: int) -> Iterator[tuple[Split, int]]:
     for split, place in places.items():
         if split in memory.read_since and not place.unread:
-            yield split, memory.read_since[split]
+            yield split, min(memory.read_since[split], now_ms)  # the driver's time may have been set back
         elif place.end is not None and not place.unread:
             yield split, now_ms

@@ -59,10 +59,11 @@ def test_no_batch_gets_ahead_of_a_cluster_that_lags(clusters: dict[str, Any]) ->
         clock, held_by = reading.saved.clock_ms, reading.reader.reportLatestOffset()["clockHeldBy"]
     # East is not idle yet, and holds the others back, at its last record.
     assert clock == T0 + (COUNT - 1) * 1000
-    assert held_by == f"east/{clusters['east']['topics'][0]}[0]"
+    assert held_by == {"cluster": "east", "topic": clusters["east"]["topics"][0], "partition": 0}
     assert Counter(row["kafka_cluster"] for row in rows) == {"east": COUNT, "west": COUNT - 91}
 
 
+@pytest.mark.deep("windows in Spark, with and without alignment")
 @pytest.mark.parametrize(("drift", "lost"), [("10s", False), (None, True)], ids=["aligned", "not aligned"])
 def test_windows_have_every_row(
     clusters: dict[str, Any], spark: SparkSession, tmp_path: Path, drift: str | None, lost: bool

@@ -190,6 +190,16 @@ def test_the_sink_has_sparks_names_for_lag(scrape: Scrape) -> None:
 FINE = DiscoveryStatus(None, 0, None, None)
 
 
+def test_a_stream_shows_its_clock_and_the_split_that_holds_it(board: StatusBoard, scrape: Scrape) -> None:
+    held = {"cluster": "west", "topic": "orders", "partition": 0}
+    samples = {"sink": "lake", **held, "partition": "0"}
+    assert scrape.value("clock_timestamp_seconds", sink="lake") is scrape.value("clock_held", **samples) is None
+    before, after = (document(number, "east", "west", offset=10) for number in (2, 3))
+    board.progress("lake", event(2, before, after, clock=1_700_000_000_500, clockHeldBy=held), 30.0)
+    assert scrape.value("clock_timestamp_seconds", sink="lake") == 1_700_000_000.5
+    assert scrape.value("clock_held", **samples) == 1
+
+
 def test_an_outage_is_seen_without_any_batch() -> None:
     fresh = Scrape(StatusBoard(["lake"]), FINE, silent=("east",))
     assert fresh.value("cluster_stalled", sink="lake", cluster="east") == 1

@@ -1264,7 +1264,8 @@ class Simulation:
                 self.quiet_since.pop(split, None)
             elif seen is not None:
                 self.quiet_since.setdefault(split, self.now_ms)
-            is_idle = self.now_ms - self.quiet_since.get(split, self.now_ms) >= IDLE_MS
+            never_had_any = before is None and seen is not None and seen.latest[split.partition] == 0
+            is_idle = never_had_any or self.now_ms - self.quiet_since.get(split, self.now_ms) >= IDLE_MS
             is_late = clock is not None and time_ms(topic_id, split.partition, following) < clock
             assert was_late or is_idle or not is_late, f"{split} is late at {following}: {before}, {clock}"
 

@@ -202,7 +202,7 @@ def test_a_silent_cluster_with_unread_records_holds_the_clock() -> None:
     assert world.rows("b") == world.logs["b"]
 
 
-def test_a_cluster_that_is_silent_since_the_start_holds_the_clock() -> None:
+def test_a_cluster_silent_since_the_start_holds_the_clock() -> None:
     world = World({"a": steps(0, 100), "b": steps(0, 100)}, options=STALLING, limits=Limits(max_offsets=20))
     for _ in range(3):
         world.plan()
@@ -230,7 +230,7 @@ def test_without_a_clock_nobody_reads_ahead_of_a_silent_cluster() -> None:
     assert world.rows("b") == world.logs["b"]
 
 
-def test_a_broker_that_does_not_name_the_newest_record_holds_nothing_back() -> None:
+def test_an_unknown_newest_record_holds_nothing_back() -> None:
     """In an open transaction, or while too few replicas have it."""
     world = World({"a": steps(0, 200), "b": steps(0, 200)}, fenced={"a", "b"})
     batches = 0
@@ -241,7 +241,7 @@ def test_a_broker_that_does_not_name_the_newest_record_holds_nothing_back() -> N
     assert batches <= 3
 
 
-def test_a_run_that_ends_waits_for_a_silent_cluster_and_lets_go_of_those_at_their_ends() -> None:
+def test_a_run_that_ends_waits_for_a_silent_cluster() -> None:
     """`Trigger.AvailableNow`."""
     world = World({"a": steps(0, 50), "b": steps(0, 200)}, options=STALLING, limits=Limits(max_offsets=20))
     world.plan()
@@ -294,7 +294,7 @@ def test_an_idle_cluster_that_answers_no_more_lets_go() -> None:
     assert world.rows("b") == world.logs["b"]
 
 
-def test_an_empty_cluster_holds_nothing_and_joins_with_its_first_record() -> None:
+def test_an_empty_cluster_joins_with_its_first_record() -> None:
     world = World({"empty": [], "b": steps(0, 40)})
     for _ in range(10):
         world.plan()
@@ -306,7 +306,7 @@ def test_an_empty_cluster_holds_nothing_and_joins_with_its_first_record() -> Non
     assert max(world.rows("b")) <= 101 + DRIFT
 
 
-def test_a_cluster_that_comes_with_old_records_does_not_move_the_clock_back() -> None:
+def test_old_records_do_not_move_the_clock_back() -> None:
     world = World({"a": steps(1000, 50), "old": steps(0, 50)}, named={"a"})
     for _ in range(10):
         world.plan()
@@ -327,14 +327,67 @@ def test_a_removed_cluster_lets_go() -> None:
     assert world.rows("b") == world.logs["b"]
 
 
-def test_a_record_of_the_far_future_holds_back_no_other() -> None:
-    world = World({"a": [NOW - 100, NOW + FUTURE_MS + 1, *steps(NOW - 99, 20)], "b": steps(NOW - 100, 100)})
+def test_a_record_of_the_far_future_stops_its_split_alone() -> None:
+    world = World({"a": [NOW - 100, NOW + 2 * FUTURE_MS, *steps(NOW - 99, 20)], "b": steps(NOW - 100, 100)})
     planned = world.plan()
-    assert planned.aligned.beyond == (Split("a", "t", 0),)
-    assert world.rows("a") == world.logs["a"]
+    assert planned.aligned.beyond == {Split("a", "t", 0)}
+    assert [text for text in planned.warnings.values() if text and "a/t[0] has a record" in text]
     for _ in range(20):
         world.plan()
+    assert (world.rows("a"), world.rows("b")) == ([NOW - 100], world.logs["b"])
+    world.now_ms += 2 * FUTURE_MS
+    world.plan()
+    assert world.rows("a") == world.logs["a"]
+
+
+@pytest.mark.parametrize("limit", [10, None])
+def test_a_split_past_a_record_of_the_future_is_not_aligned(limit: int | None) -> None:
+    world = World({"a": [NOW - 100, NOW + 2 * FUTURE_MS], "b": steps(NOW - 100, 50)}, drift=0)
+    world.plan()
+    world.drift = DRIFT
+    world.limits = Limits(max_offsets=limit)
+    world.logs["a"] += steps(NOW, 100)
+    world.logs["b"] += steps(NOW - 50, 50)
+    for _ in range(20):
+        planned = world.plan()
+        assert limit is None or len(world.read[-1].get("a", ())) < limit
+    assert planned.aligned.unaligned == {Split("a", "t", 0)}
+    assert {cluster: world.rows(cluster) for cluster in world.logs} == world.logs
+
+
+def test_rows_behind_a_record_of_the_near_future_are_not_late() -> None:
+    """The user filters that record, so it does not move Spark's watermark."""
+    world = World({"a": steps(NOW - 50, 50), "b": steps(NOW - 50, 50)})
+    ahead, late, watermark = NOW + 20 * DRIFT, 0, 0
+    for turn in range(500):
+        world.logs["a"] += [ahead] * (turn == 0) + [world.now_ms]
+        world.logs["b"] += [world.now_ms]
+        world.plan()
+        rows = [time for times in world.read[-1].values() for time in times if time != ahead or turn > 20 * DRIFT]
+        late += sum(time <= watermark for time in rows)
+        watermark = max([watermark, *(time - DRIFT for time in rows)])
+        world.now_ms += 1
+    assert late == 0
+    assert {cluster: world.rows(cluster) for cluster in world.logs} == world.logs
+
+
+def test_a_driver_whose_time_is_set_back_waits_no_longer() -> None:
+    world = World({"a": steps(0, 5), "b": steps(0, 100)})
+    for _ in range(2):
+        world.plan()
+    world.now_ms -= 10 * IDLE
+    world.plan()
+    assert len(world.rows("b")) < 100
+    world.now_ms += IDLE
+    world.plan()
     assert world.rows("b") == world.logs["b"]
+
+
+def test_a_batch_waits_only_if_the_lag_is_small() -> None:
+    world = World({"a": steps(0, 2000), "b": steps(1000, 2000)})
+    world.limits = Limits(max_offsets=100, min_offsets=100, max_delay_ms=1_000_000)
+    for _ in range(20):
+        assert world.plan().plan.admitted > 50
 
 
 def test_a_record_of_the_far_past_is_read_at_once() -> None:

@@ -105,6 +105,10 @@ METRICS: Mapping[str, MetricDefinition] = {
     "batch": MetricDefinition(SINK, "Number of the last committed batch."),
     "batch_seconds": MetricDefinition(SINK, "Duration of the last batch."),
     "batch_rows": MetricDefinition(SINK, "Rows of the last batch."),
+    "clock_timestamp_seconds": MetricDefinition(
+        SINK, "The stream's clock, seconds since the epoch; only with `watermarkAlignmentMaxDrift`."
+    ),
+    "clock_held": MetricDefinition(SPLIT, "1 for the split that holds the clock."),
     "restarts": MetricDefinition(SINK, "Restarts of the query within the process.", counter=True),
     "internal_topic_lost": MetricDefinition(
         ("topic",), "1 if the internal topic is missing or re-created, or was so when the application started."
@@ -307,3 +311,7 @@ def _sink(families: _MetricFamilies, status: SinkStatus, known: Lags) -> None:
         families.add("batch_seconds", labels, status.batch_ms / 1000)
         families.add("batch_rows", labels, status.rows)
     families.add("restarts", labels, status.restarts)
+    clocks = [summary["clock"] for summary in status.summaries if summary.get("clock") is not None]
+    families.add("clock_timestamp_seconds", labels, min(clocks) / 1000 if clocks else None)
+    for split in {Split(**summary["clockHeldBy"]) for summary in status.summaries if summary.get("clockHeldBy")}:
+        families.add("clock_held", (status.name, *split), 1)
