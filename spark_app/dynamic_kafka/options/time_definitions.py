@@ -15,14 +15,16 @@ class TimeOptions:
         "watermarkAlignmentMaxDrift",
         "duration",
         "How far a split may be ahead of the slowest one after a batch, by the times of their records"
-        " ([time](../how-to/time.md)). Without it, each split is read as fast as it can be.",
+        " ([time](../how-to/time.md)). The delay of Spark's watermark has to be at least this. If absent: each split"
+        " is read as fast as it can be, and Spark drops rows of a cluster that is behind.",
         minimum=1,
         streaming_only=True,
     )
     idle_timeout_ms: int = option(
         "idleTimeout",
         "duration",
-        "How long a split without new records holds the others back.",
+        "How long the others wait for a split that is read to its end, from the first plan that finds nothing to read."
+        " It has no effect without `watermarkAlignmentMaxDrift`.",
         default="1m",
         streaming_only=True,
     )

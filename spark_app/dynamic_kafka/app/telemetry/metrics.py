@@ -106,9 +106,11 @@ METRICS: Mapping[str, MetricDefinition] = {
     "batch_seconds": MetricDefinition(SINK, "Duration of the last batch."),
     "batch_rows": MetricDefinition(SINK, "Rows of the last batch."),
     "clock_timestamp_seconds": MetricDefinition(
-        SINK, "The stream's clock, seconds since the epoch; only with `watermarkAlignmentMaxDrift`."
+        SINK, "The stream's clock in the last batch, seconds since the epoch; only with `watermarkAlignmentMaxDrift`."
     ),
-    "clock_held": MetricDefinition(SPLIT, "1 for the split that holds the clock."),
+    "clock_held": MetricDefinition(
+        SPLIT, "1 for the slowest split, which the others wait for; in normal operation, too."
+    ),
     "restarts": MetricDefinition(SINK, "Restarts of the query within the process.", counter=True),
     "internal_topic_lost": MetricDefinition(
         ("topic",), "1 if the internal topic is missing or re-created, or was so when the application started."
