@@ -255,7 +255,7 @@ class Enumerator:
         self.group_check.check(logged, observed)
         self.status.note([*planned.notes, *new_notes(planned.reconciled.new)])
         self.status.lag, self.status.waits_for = planned.plan.left, planned.waits_for
-        self.status.aligned, self.status.clock_ms = planned.aligned, planned.plan.document.clock_ms
+        self.status.aligned = planned.aligned
         return planned.plan
 
     def plan_input(self, logged: OffsetDocument, observed: LiveObservation, *, unlimited: bool = False) -> PlanInput:

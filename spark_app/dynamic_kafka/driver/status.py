@@ -72,7 +72,7 @@ class PlanStatus:
         missing: ids of subscribed streams that metadata does not name.
         metadata_failures: consecutive failed lookups of metadata.
         lag: offsets that no batch has taken yet, per reachable cluster.
-        aligned, clock_ms: the alignment of the last plan, and the clock behind it.
+        aligned: the alignment of the last plan.
         stalled: clusters that do not answer, with the reason.
         never_reached: those of them that the query has never read.
         unanswered: clusters that the query has never read, and that have neither answered nor failed yet.
@@ -88,7 +88,6 @@ class PlanStatus:
     metadata_failures: int = 0
     lag: Mapping[str, int] = field(default_factory=dict)
     aligned: Aligned = NOT_ALIGNED
-    clock_ms: int | None = None
     stalled: dict[str, str] = field(default_factory=dict)
     never_reached: frozenset[str] = frozenset()
     unanswered: frozenset[str] = frozenset()
@@ -167,7 +166,7 @@ class PlanStatus:
         summary: dict[str, Any] = {"clusters": clusters, "document": document.number, "revision": self.revision}
         if self.aligned is not NOT_ALIGNED:
             held_by = self.aligned.held_by
-            summary |= {"clock": self.clock_ms, "clockHeldBy": None if held_by is None else held_by._asdict()}
+            summary |= {"clock": document.clock_ms, "clockHeldBy": None if held_by is None else held_by._asdict()}
         if self.lineage:
             summary["lineage"] = self.lineage
         parked = {

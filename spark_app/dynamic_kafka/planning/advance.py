@@ -105,7 +105,7 @@ def advance(
     lags = _lags(progress, observed, limits.targets)
     allowed = _within(lags, room or {})
     granted = _admit(allowed, limits, logged.number, total=sum(lags.values()))
-    clock = goal_ms if granted == allowed else clock_ms
+    clock = goal_ms if goal_ms is not None and granted == allowed else clock_ms
     lag, taken = (_by_cluster(counts, observed) for counts in (lags, granted))
     left = {cluster: count - taken[cluster] for cluster, count in lag.items()}
     # Compare with starts: a split that went back and takes the same range again ends where the logged document ends.

@@ -127,10 +127,13 @@ class _Search:
                 self._give_up(split)
             elif end is not None:
                 self.places[split] = _Place(following, min(record.offset, end))
-        firsts = yield from self._ask({split: 0 for split in asked if split in self.places and clock_ms is None})
-        for split in asked:
-            if clock_ms is None and split in self.places and split not in firsts:
-                self._give_up(split)
+        firsts: Mapping[Split, TimedOffset] = {}
+        if clock_ms is None:
+            dated = [split for split in asked if split in self.places]
+            firsts = yield from self._ask(dict.fromkeys(dated, 0))
+            for split in dated:
+                if split not in firsts:
+                    self._give_up(split)
         return {
             split: firsts[split].time_ms if split in firsts else clock_ms
             for split in holding
@@ -318,7 +321,5 @@ def _places(
 
 def _read_since(places: Mapping[Split, _Place], memory: Memory, now_ms: int) -> Iterator[tuple[Split, int]]:
     for split, place in places.items():
-        if split in memory.read_since and not place.unread:
-            yield split, min(memory.read_since[split], now_ms)  # the driver's time may have been set back
-        elif place.end is not None and not place.unread:
-            yield split, now_ms
+        if not place.unread and (place.end is not None or split in memory.read_since):
+            yield split, min(memory.read_since.get(split, now_ms), now_ms)  # the driver's time may have been set back
