@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     )
     from dynamic_kafka.spark.source import DynamicKafkaDataSource, register
     from dynamic_kafka.spark.stopping import stop_when_finished
+    from dynamic_kafka.spark.watermarks import watermark
 
 __all__ = [
     "ClusterMetadata",
@@ -35,6 +36,7 @@ __all__ = [
     "cause_of",
     "register",
     "stop_when_finished",
+    "watermark",
 ]
 
 _HOMES = {
@@ -49,6 +51,7 @@ _HOMES = {
     "cause_of": "dynamic_kafka.errors",
     "register": "dynamic_kafka.spark.source",
     "stop_when_finished": "dynamic_kafka.spark.stopping",
+    "watermark": "dynamic_kafka.spark.watermarks",
 }
 
 

@@ -89,3 +89,21 @@ def check_evaluator_name(name: str) -> None:
     """Refuse a name that the option `recordEvaluator` would not take."""
     if not _REGISTERED_NAME.fullmatch(name):
         raise OptionError(f"evaluators: the name {name!r} is wrong: it has letters, digits, `_` and `-`")
+
+
+def check_watermark_delay(delay_ms: int, max_drift_ms: int | None, where: str) -> None:
+    """Refuse a watermark under which Spark would drop rows of a cluster that lags.
+
+    Args:
+        max_drift_ms: `watermarkAlignmentMaxDrift`, None without it.
+    """
+    if max_drift_ms is None:
+        raise OptionError(
+            f"{where} drops the rows of a cluster that lags, since the source does not align its clusters: set the"
+            " option 'watermarkAlignmentMaxDrift' (docs/how-to/time.md), or use Spark's withWatermark"
+        )
+    if delay_ms < max_drift_ms:
+        raise OptionError(
+            f"{where} has a delay of {delay_ms} ms, less than the {max_drift_ms} ms of 'watermarkAlignmentMaxDrift':"
+            " it drops rows of a cluster that lags"
+        )

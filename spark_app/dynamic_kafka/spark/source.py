@@ -52,7 +52,8 @@ class DynamicKafkaDataSource(DataSource):
         options = _checked(dict(self.options), "streaming")
         evaluation = Evaluation.of(options, self.evaluators)
         values = evaluation.values if evaluation is not None else None
-        return spark_schema(options.columns, values.type if values is not None else None)
+        value_type = values.type if values is not None else None
+        return spark_schema(options.columns, value_type, options.alignment_max_drift_ms)
 
     @WithoutFrames()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from dynamic_kafka import register
+from dynamic_kafka import register, watermark
+from dynamic_kafka.errors import OptionError
 from tests.integration.source.simulated_spark import Row, at, document, query, static
 from tests.support.fixtures import Brokers, Topic
 from tests.support.kafka import KafkaCluster, Record
+from tests.support.waiting import wait_until
 
 T0 = 1_700_000_000_000
 COUNT = 200
@@ -63,6 +66,23 @@ def test_no_batch_gets_ahead_of_a_cluster_that_lags(clusters: dict[str, Any]) ->
     assert Counter(row["kafka_cluster"] for row in rows) == {"east": COUNT, "west": COUNT - 91}
 
 
+@pytest.mark.deep("the brokers' answers while a transaction is open")
+def test_an_open_transaction_stops_no_split(clusters: dict[str, Any], brokers: Brokers) -> None:
+    options = {"startingOffsets": "earliest", "watermarkAlignmentMaxDrift": "10s"}
+    options["kafka.isolation.level"] = "read_committed"
+    [name] = clusters["east"]["topics"]
+    newest = Record(b"open", partition=0, timestamp_ms=T0 + COUNT * 1000)
+    with query(static(document(**clusters), **options)) as reading:
+        with brokers.a.transaction() as transaction:
+            transaction.produce(name, [newest])
+            # The broker does not name its newest record, so the plan finds a time by halves.
+            times = [time_ms(row) for row in reading.batch()]
+            assert max(times) >= T0 + (COUNT - 1) * 1000
+            assert reading.saved.clock_ms is not None
+            assert reading.saved.clock_ms >= T0 + (COUNT - 1) * 1000 - 2500
+        wait_until(lambda: b"open" in [row["value"] for row in reading.batch()], "the committed record")
+
+
 @pytest.mark.deep("windows in Spark, with and without alignment")
 @pytest.mark.parametrize(("drift", "lost"), [("10s", False), (None, True)], ids=["aligned", "not aligned"])
 def test_windows_have_every_row(
@@ -73,11 +93,11 @@ def test_windows_have_every_row(
     if drift is not None:
         options["watermarkAlignmentMaxDrift"] = drift
     name = f"windows_{'aligned' if drift else 'free'}"
+    rows = spark.readStream.format("dynamic-kafka").options(**options).load()
+    with nullcontext() if drift is not None else pytest.raises(OptionError, match="watermarkAlignmentMaxDrift"):
+        rows = watermark(rows, "10s")
     counts = (
-        spark.readStream.format("dynamic-kafka")
-        .options(**options)
-        .load()
-        .withWatermark("timestamp", "10 seconds")
+        (rows if drift is not None else rows.withWatermark("timestamp", "10 seconds"))
         .groupBy(f.window("timestamp", "10 seconds"), "kafka_cluster")
         .count()
     )

@@ -50,6 +50,16 @@ def test_a_state_location_of_the_users_stays() -> None:
     assert config.source_options(config.sink())["stateLocation"] == "s3://bucket/state"
 
 
+def test_the_delay_of_a_watermark_covers_the_drift() -> None:
+    aligned = MINIMAL + "options: {watermarkAlignmentMaxDrift: 5m}\n"
+    wanted = parsed(aligned + "watermark: {delay: 5m}\n").file.watermark
+    assert wanted is not None
+    assert (wanted.column, wanted.delay) == ("timestamp", 300_000)
+    assert "app.yaml:10: watermark.delay: this watermark has a delay" in refused(aligned + "watermark: {delay: 4m}\n")
+    assert "app.yaml:9: watermark.delay" in refused(MINIMAL + "watermark: {delay: 4m}\n")
+    assert "app.yaml:10: watermark.column" in refused(aligned + "watermark: {delay: 5m, column: value}\n")
+
+
 def test_the_application_commits_instead_of_the_source() -> None:
     config = parsed(MINIMAL + "options: {kafka.group.id: g, commitOffsets: true}\n")
     assert config.parsed_options(config.sink()).commit_offsets

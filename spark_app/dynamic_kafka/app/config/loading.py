@@ -18,6 +18,8 @@ from dynamic_kafka.errors import MetadataInvalidError, OptionError
 from dynamic_kafka.metadata.validation_errors import explain
 from dynamic_kafka.metadata.yaml.located import Located, Problem
 from dynamic_kafka.metadata.yaml.reader import read_yaml
+from dynamic_kafka.options import SourceOptions
+from dynamic_kafka.options.checks import check_watermark_delay
 from dynamic_kafka.options.durations import unit_warning
 from dynamic_kafka.options.java_client_properties import check_no_literal_secrets
 from dynamic_kafka.options.secrets import check_no_credentials
@@ -127,10 +129,10 @@ def _cross_check(config: AppConfig) -> list[Problem]:
 def _without_unit(content: dict[str, Any], at: str = "") -> Iterator[str]:
     """Yield a warning for each duration of a valid file that lacks a unit. The options' parser warns of its own."""
     for key, value in content.items():
-        if key in ("gracePeriod", "restartBackoff", "interval"):
+        if key in ("gracePeriod", "restartBackoff", "interval", "delay"):
             warning = unit_warning(str(value), where=at + key)
             yield from [warning] if warning else []
-        elif key == "trigger" and value:
+        elif key in ("trigger", "watermark") and value:
             yield from _without_unit(value, f"{at}{key}.")
         elif key == "sinks":
             for index, sink in enumerate(value):
@@ -201,6 +203,7 @@ def _option_problems(config: AppConfig) -> list[Problem]:
             if problem not in problems:
                 problems.append(problem)
             continue
+        problems += [problem for problem in _watermark_problems(config, options) if problem not in problems]
         group = options.group_id
         if group is not None and options.commit_offsets and group in groups:
             first = groups[group]
@@ -214,6 +217,15 @@ def _option_problems(config: AppConfig) -> list[Problem]:
         elif group is not None:
             groups[group] = sink.name
     return problems
+
+
+def _watermark_problems(config: AppConfig, options: SourceOptions) -> Iterator[Problem]:
+    wanted = config.file.watermark
+    if wanted is not None:
+        try:
+            check_watermark_delay(wanted.delay, options.alignment_max_drift_ms, "this watermark")
+        except OptionError as error:
+            yield Problem(("watermark", "delay"), str(error))
 
 
 def _option_problem(message: str, file: AppFile) -> Problem:

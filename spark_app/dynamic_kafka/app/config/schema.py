@@ -46,6 +46,13 @@ class Transformation(Part):
         return self
 
 
+class Watermark(Part):
+    """Spark's watermark on the source's rows, before any transformation."""
+
+    delay: Duration
+    column: Literal["timestamp"] = "timestamp"
+
+
 class Trigger(Part):
     """The start of batches. With `interval` 0, a batch starts as soon as the one before has ended."""
 
@@ -137,6 +144,7 @@ class Metrics(Part):
     reports_port: int = Field(default=0, ge=0, le=65535)
 
 
+WatermarkField = Annotated[Watermark, BeforeValidator(mapping_like("watermark: {delay: 5m}"))]
 MetricsField = Annotated[Metrics, BeforeValidator(mapping_like("metrics: {port: 9108}"))]
 
 
@@ -152,6 +160,7 @@ class AppFile(Part):
     streams: StreamsField | None = None
     metadata: str | None = None
     options: dict[str, Text] = Field(default_factory=dict)
+    watermark: WatermarkField | None = None
     transformation: Transformation | None = None
     trigger: TriggerField = Field(default_factory=lambda: Trigger(interval=0))
     checkpoint: str = Field(min_length=1)

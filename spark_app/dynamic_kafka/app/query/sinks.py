@@ -16,6 +16,7 @@ from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.config.schema import Sink, Trigger
 from dynamic_kafka.errors import DynamicKafkaError, OptionError
 from dynamic_kafka.executor.evaluating.evaluation import Evaluation, pickled_from_folder
+from dynamic_kafka.spark.watermarks import watermark
 from dynamic_kafka.state.checkpoints import Checkpoint, refuse_old_checkpoint
 from dynamic_kafka.user_code import import_object
 
@@ -138,6 +139,8 @@ def _own_queries(checkpoint: str) -> dict[str, str]:
 
 
 def _transformed(spark: SparkSession, config: AppConfig, sink: Sink, frame: DataFrame) -> DataFrame:
+    if config.file.watermark is not None:
+        frame = watermark(frame, f"{config.file.watermark.delay}ms", config.file.watermark.column)
     wanted = config.transformation_of(sink)
     if wanted is not None and wanted.sql is not None:
         frame.createOrReplaceTempView(VIEW)

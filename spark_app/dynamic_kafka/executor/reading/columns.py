@@ -21,6 +21,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+TIMESTAMP = "timestamp"
+MAX_DRIFT = "dynamicKafkaMaxDriftMs"
+"""Metadata of the column `timestamp` in Spark's schema: how far the source lets a split get ahead, in milliseconds."""
 SIZE = "size"
 """A column for read reports, which Spark never gets: the bytes of a record's key and value."""
 _MOST_MS = (2**63 - 1) // 1000
@@ -30,7 +33,7 @@ _TYPES: Mapping[str, tuple[DataType, pa.DataType]] = {
     "topic": (StringType(), pa.string()),
     "partition": (IntegerType(), pa.int32()),
     "offset": (LongType(), pa.int64()),
-    "timestamp": (TimestampType(), pa.timestamp("us", tz="UTC")),
+    TIMESTAMP: (TimestampType(), pa.timestamp("us", tz="UTC")),
     "timestampType": (IntegerType(), pa.int32()),
     "headers": (
         ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
@@ -42,14 +45,17 @@ _TYPES: Mapping[str, tuple[DataType, pa.DataType]] = {
 }
 
 
-def spark_schema(columns: Iterable[str], value: DataType | None = None) -> StructType:
+def spark_schema(columns: Iterable[str], value: DataType | None = None, max_drift_ms: int | None = None) -> StructType:
     """Return the schema of these columns for Spark, in their order.
 
     Args:
         value: the type of decoded values; None if they stay bytes.
+        max_drift_ms: the metadata `MAX_DRIFT` of the column `timestamp`; None for none.
     """
     decoded = {"value": value} if value is not None else {}
-    return StructType([StructField(name, decoded.get(name, _TYPES[name][0])) for name in columns])
+    metadata = {TIMESTAMP: {MAX_DRIFT: max_drift_ms}} if max_drift_ms is not None else {}
+    types = {name: decoded.get(name, _TYPES[name][0]) for name in columns}
+    return StructType([StructField(name, type_, metadata=metadata.get(name)) for name, type_ in types.items()])
 
 
 def arrow_schema(columns: Iterable[str]) -> pa.Schema:
