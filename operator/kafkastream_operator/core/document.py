@@ -124,7 +124,7 @@ def active(stream: Mapping[str, Any]) -> dict[str, Any]:
         if content.get("state") == "Draining":
             continue
         draining = content.get("drainingTopics", ())
-        kept = {key: value for key, value in content.items() if key not in ("drainingTopics", "state")}
+        kept = {key: value for key, value in content.items() if key != "drainingTopics"}
         kept["topics"] = [topic for topic in content["topics"] if topic not in draining]
         clusters[name] = with_pins(kept, kept.get("topicIds", {}))
     return {"clusters": clusters}

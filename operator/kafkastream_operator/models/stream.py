@@ -61,6 +61,8 @@ class StreamCluster(Part):
             and partition. They are resolved once, when the source first sees them. Absent: reading does not end.
         renamed_from: the former id of this cluster, whose saved offsets the new id takes over. For a cluster of a
             ConfigMap that had no `clusterId`, the former id is its bootstrap servers.
+        state: `Announced` for a cluster that will join with old records: the clocks of queries with
+            `watermarkAlignmentMaxDrift` wait for its first ones. It need not have its topics yet, nor answer.
         cluster_ref: reserved for a later version; must not be set.
     """
 
@@ -73,6 +75,7 @@ class StreamCluster(Part):
     starting_offsets: StartingOffsets = None
     stopping_offsets: StoppingOffsets = None
     renamed_from: FormerName | None = None
+    state: Literal["Active", "Announced"] = "Active"
     cluster_ref: ObjectName | None = None
 
     def wire(self) -> dict[str, Any]:
@@ -92,6 +95,8 @@ class StreamCluster(Part):
         ):
             if value is not None:
                 document[name] = value
+        if self.state != "Active":
+            document["state"] = self.state
         return document
 
 

@@ -167,6 +167,8 @@ class PlanStatus:
         if self.aligned is not NOT_ALIGNED:
             held_by = self.aligned.held_by
             summary |= {"clock": document.clock_ms, "clockHeldBy": None if held_by is None else held_by._asdict()}
+            announced = {"clockWaitsFor": self.aligned.waits_for, "announcedTimedOut": self.aligned.given_up}
+            summary |= {name: list(clusters) for name, clusters in announced.items() if clusters}
         if self.lineage:
             summary["lineage"] = self.lineage
         parked = {

@@ -25,8 +25,8 @@ from dynamic_kafka.metadata.validation_errors import explain
 from dynamic_kafka.metadata.yaml.located import Located, Path, Problem
 from dynamic_kafka.metadata.yaml.reader import read_yaml
 
-CONTRACT = 2
-"""The version of the mapping form that this code reads: version 2 has `topicIds`.
+CONTRACT = 3
+"""The version of the mapping form that this code reads: version 2 has `topicIds`, version 3 the state `Announced`.
 
 A document is written as the oldest version that has all of its fields (`contract_of`). An older reader would ignore a
 field that it does not have, and read a topic with another id.
@@ -86,8 +86,10 @@ def document_hash(streams: Mapping[str, Any]) -> str:
 
 def contract_of(streams: Mapping[str, Any]) -> int:
     """Return the version of the mapping form that a document with these streams is written in, and needs to be read."""
-    pinned = any(cluster.get("topicIds") for stream in streams.values() for cluster in stream["clusters"].values())
-    return CONTRACT if pinned else 1
+    clusters = [cluster for stream in streams.values() for cluster in stream["clusters"].values()]
+    if any(cluster.get("state") == "Announced" for cluster in clusters):
+        return 3
+    return 2 if any(cluster.get("topicIds") for cluster in clusters) else 1
 
 
 def _canonical(streams: Mapping[str, Any]) -> str:
@@ -198,7 +200,6 @@ _Clusters = list[tuple[Path, str, Mapping[str, Any]]]
 _NOT_IN_LIST_FORM = {
     "secretFolder": "the list form names no secrets; write the mapping form (`streams:`), which has `secretFolder`",
     "secretRef": "the operator resolves a `secretRef` and writes `secretFolder`; the list form names no secrets",
-    "state": "only the operator's mapping form has a `state`",
     "drainingTopics": "only the operator's document has `drainingTopics`; take it out",
     "subscription": "only the operator's document names a `subscription`; take it out",
 }
@@ -224,6 +225,8 @@ def misplaced_fields(raw: list[Any]) -> Iterator[Problem]:
             for name, text in _NOT_IN_LIST_FORM.items():
                 if isinstance(fields, dict) and name in fields:
                     yield Problem((*path, name), text)
+            if isinstance(fields, dict) and fields.get("state") == "Draining":
+                yield Problem((*path, "state"), "only the mapping form has the state Draining; take the cluster out")
 
 
 def duplicate_ids(located: Located) -> Iterator[Problem]:

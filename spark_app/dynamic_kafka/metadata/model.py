@@ -14,7 +14,7 @@ from typing import Any, Literal
 _TOKEN = re.compile(r"(.{1,64})/([0-9]{1,18})")
 
 OffsetKind = Literal["earliest", "latest", "committed", "timestamp", "explicit"]
-ClusterState = Literal["Active", "Draining"]
+ClusterState = Literal["Active", "Announced", "Draining"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,8 @@ class ClusterMetadata:
         stopping_offsets: likewise for `endingOffsets`; used by bounded runs only.
         renamed_from: the id under which this cluster's offsets were saved before.
         secret_folder: the name of the cluster's mounted secret folder; its file names are names of properties.
-        state: a `Draining` cluster is read like an active one, until it is removed at its end.
+        state: a `Draining` cluster is read like an active one, until it is removed at its end. An `Announced` one is,
+            too, and the stream's clock waits for its first records (`planning.announced`).
         draining_topics: the topics of an active cluster that drain; some of `topics`.
         topic_ids: {topic: the id that it must have, as Kafka's tools print it}, for some of `topics`.
     """

@@ -26,7 +26,7 @@ class SubscribedCluster:
     Attributes:
         topics: {topic: stream id}. A topic that several streams share belongs to the first stream id in sorted order.
         properties, starting_offsets, stopping_offsets, renamed_from, secret_folder: as in `ClusterMetadata`.
-        state: `Draining` only if every stream with this cluster drains it.
+        state: `Draining` only if every stream with this cluster drains it, `Announced` if one announces it.
         draining: the topics that every stream with them on this cluster drains.
         topic_ids: {topic: the id that it must have, as Kafka's tools print it}.
     """
@@ -88,6 +88,10 @@ class Subscription:
             text = "the metadata of the subscribed streams names no cluster"
             raise OptionError(f"{where}: {text} {cluster!r}{hint}")
         return present
+
+
+_STATES: tuple[ClusterState, ...] = ("Draining", "Active", "Announced")
+"""A cluster has the last of the states that its streams give it."""
 
 
 class Entry(NamedTuple):
@@ -223,8 +227,7 @@ class _Union:
         self.draining |= {topic for topic in metadata.draining if topic not in self.topics}
         for topic in metadata.topics:
             self.topics.setdefault(topic, stream_id)
-        if metadata.state != "Draining":
-            self.state = "Active"
+        self.state = max(self.state, metadata.state, key=_STATES.index)
 
     def cluster(self, entries: Sequence[ClusterMetadata]) -> SubscribedCluster:
         """Return the union of all these entries, with the topics of the last one first."""

@@ -28,3 +28,11 @@ class TimeOptions:
         default="1m",
         streaming_only=True,
     )
+    announced_timeout_ms: int = option(
+        "announcedTimeout",
+        "duration",
+        "How long the clock waits for the first records of a cluster whose metadata say `state: Announced`, from the"
+        " first plan that has them. It has no effect without `watermarkAlignmentMaxDrift`.",
+        default="1h",
+        streaming_only=True,
+    )

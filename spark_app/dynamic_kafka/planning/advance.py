@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from dynamic_kafka.errors import OffsetDocumentError
+from dynamic_kafka.planning.announced import arrived
 from dynamic_kafka.planning.document.codec import fingerprint
 from dynamic_kafka.planning.document.progress import OffsetDocument, TopicProgress
 from dynamic_kafka.planning.observation import ClusterObservation, observed_topic
@@ -119,6 +120,7 @@ def advance(
         number=logged.number + 1,
         previous=fingerprint(logged),
         clock_ms=clock,
+        announced=arrived(read.announced, {cluster for cluster, count in taken.items() if count}),
     )
     return Plan(document, lag, left, sum(granted.values()))
 

@@ -27,8 +27,8 @@ def must_answer(
 ) -> frozenset[str]:
     """Return the clusters whose failure ends the query.
 
-    Under `fail` these are all clusters in a query's first plan, and later those that it has read. Under `stall` there
-    are none, except in a first plan that must find all.
+    Under `fail` these are all clusters but the announced ones in a query's first plan, and later those that it has
+    read. Under `stall` there are none, except in a first plan that must find all.
 
     Args:
         everyone: all of them must answer, whatever the policy.
@@ -38,4 +38,6 @@ def must_answer(
         return clusters
     if options.cluster_failure_policy == "stall":
         return frozenset()
-    return clusters if progress.is_initial else clusters - never_read(progress, subscription.clusters)
+    if not progress.is_initial:
+        return clusters - never_read(progress, subscription.clusters)
+    return frozenset(name for name, cluster in subscription.clusters.items() if cluster.state != "Announced")

@@ -164,10 +164,11 @@ def _check_topics(given: PlanInput, progress: OffsetDocument, cluster: str, answ
     parked = progress.parked[cluster].topics if cluster in progress.parked else {}
     # A slow cluster may have answered an earlier question: only topics that metadata still name count. A topic that
     # drains has nothing to read if it was never there: a mistyped name, taken back, must not hold the next revision.
+    # A cluster may be announced before it has its topics.
     absent = [
         topic
         for topic in (answer.missing & wanted.topics.keys()) - wanted.draining
-        if progress.topic(cluster, topic) is None and topic not in parked
+        if wanted.state != "Announced" and progress.topic(cluster, topic) is None and topic not in parked
     ]
     if absent and (cluster not in given.read_before or given.new_revision):
         raise RevisionRejectedError(MissingSourceTopicError.of(cluster, absent))

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dynamic_kafka.planning.advance import Limits, share
+from dynamic_kafka.planning.announced import given_up, waited_for
 from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.observation import ClusterObservation, observed_topic
 from dynamic_kafka.planning.questions import RecordTimesQuestion, Steps, TimedOffset
@@ -30,6 +31,7 @@ FUTURE_MS = 3_600_000
 """A record that is newer than the driver's own time by more than this has a wrong time. Its split is read up to that
 record and no further, and holds the clock only up to there."""
 _HELP = "docs/how-to/time.md#a-record-from-the-future"
+_ANNOUNCED_HELP = "docs/how-to/time.md#a-cluster-that-joins-late"
 _PARTS = 4
 """A search finds a goal to this part of the drift."""
 
@@ -62,6 +64,8 @@ class Aligned:
         held_by: the split that holds the clock; None if none does.
         beyond: the splits with a record from beyond `FUTURE_MS`.
         unaligned: those of them that had read it before, and splits without any time: no question shows where they are.
+        waits_for: the announced clusters for whose first records the clock waits.
+        given_up: the announced clusters that did not come in time.
     """
 
     clock_ms: int | None = None
@@ -70,6 +74,8 @@ class Aligned:
     held_by: Split | None = None
     beyond: frozenset[Split] = frozenset()
     unaligned: frozenset[Split] = frozenset()
+    waits_for: tuple[str, ...] = ()
+    given_up: tuple[str, ...] = ()
     memory: Memory = field(default_factory=Memory)
 
 
@@ -205,12 +211,14 @@ def align(
     """Choose the goal of the next batch, and return how far it may read.
 
     Args:
-        progress: with new splits opened; it has the clock of the last document.
+        progress: with new splits opened, and announced clusters noted; it has the clock of the last document.
         memory: of the last plan; empty after a start.
         drift_ms: `watermarkAlignmentMaxDrift`.
         idle_ms: `idleTimeout`.
     """
     places = dict(_places(progress, answers, limits.targets))
+    come = {split.cluster for split, place in places.items() if place.unread} if progress.announced else set()
+    waits_for = tuple(cluster for cluster in waited_for(progress, now_ms) if cluster not in come)
     read_since = dict(_read_since(places, memory, now_ms))
     holding = [split for split in places if split not in read_since or now_ms - read_since[split] < idle_ms]
     search = _Search(places, memory.newest, now_ms=now_ms, drift_ms=drift_ms)
@@ -221,11 +229,12 @@ def align(
     if limit is not None and unaligned:
         unaligned = share(unaligned, max(1, limit // 2), progress.number)
         limit -= sum(unaligned.values())
-    if len(clocks) < len(found) or clock is None:
+    if len(clocks) < len(found) or clock is None or (waits_for and progress.clock_ms is None):
         # Without a clock, any record might be too new for a split of a cluster that does not answer.
         goal = _Goal(None, None, dict.fromkeys(places, 0), found, 0)
     else:
-        goal = yield from _goal(search, clocks, clock, drift_ms=drift_ms, limit=limit, span_ms=memory.span_ms)
+        latest = clock if waits_for else now_ms
+        goal = yield from _goal(search, clocks, clock, latest, drift_ms=drift_ms, limit=limit, span_ms=memory.span_ms)
     return Aligned(
         goal.clock_ms,
         goal.time_ms,
@@ -233,6 +242,8 @@ def align(
         min(goal.ends, key=lambda split: (goal.ends[split] is not None, goal.ends[split], split), default=None),
         frozenset(search.beyond),
         frozenset(search.unaligned),
+        waits_for,
+        given_up(progress, now_ms),
         Memory(read_since, search.newest, goal.span_ms),
     )
 
@@ -248,18 +259,25 @@ class _Goal(NamedTuple):
 
 
 def _goal(
-    search: _Search, clocks: Mapping[Split, int], clock: int, *, drift_ms: int, limit: int | None, span_ms: int
+    search: _Search,
+    clocks: Mapping[Split, int],
+    clock: int,
+    latest_ms: int,
+    *,
+    drift_ms: int,
+    limit: int | None,
+    span_ms: int,
 ) -> Steps[_Goal]:
-    """Choose the greatest goal that all holding splits reach, and whose rows a rate limit allows.
+    """Choose the greatest goal up to `latest_ms` that all holding splits reach, and whose rows a rate limit allows.
 
     With a rate limit, it looks first near the clock: a backlog takes many batches, and each has about the same span.
     """
     while True:
-        ceiling = search.now_ms if limit is None or not span_ms else min(clock + 2 * span_ms, search.now_ms)
+        ceiling = latest_ms if limit is None or not span_ms else min(clock + 2 * span_ms, latest_ms)
         ends = yield from search.ends(clocks, ceiling)
         most = goal = max(clock, min(ceiling, min(ends.values(), default=clock)))
         room = yield from search.room(goal + drift_ms)
-        is_most = goal < ceiling - search.grain_ms or ceiling == search.now_ms
+        is_most = goal < ceiling - search.grain_ms or ceiling == latest_ms
         if limit is None or is_most or 2 * sum(room.values()) > limit:
             break
         span_ms *= 2
@@ -281,7 +299,7 @@ def _goal(
 
 
 def time_warnings(aligned: Aligned) -> dict[tuple[str, ...], str | None]:
-    """Return the warnings about splits with a record from beyond `FUTURE_MS`, each None without any."""
+    """Return the warnings about records from beyond `FUTURE_MS`, and clusters that did not come; None without any."""
     standing, unaligned = sorted(aligned.beyond - aligned.unaligned), sorted(aligned.beyond & aligned.unaligned)
     record = "has a record that is more than an hour newer than this driver's own time"
     return {
@@ -290,6 +308,10 @@ def time_warnings(aligned: Aligned) -> dict[tuple[str, ...], str | None]:
         else None,
         ("past the future",): f"{first_few(unaligned)} {record}, and had read it before: it is not aligned ({_HELP})"
         if unaligned
+        else None,
+        ("announced",): f"no record of {first_few(map(repr, aligned.given_up))} has come within announcedTimeout:"
+        f" the clock goes on, and older records will be late ({_ANNOUNCED_HELP})"
+        if aligned.given_up
         else None,
     }
 

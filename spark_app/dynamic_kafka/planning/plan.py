@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.planning.advance import Plan, advance, open_splits
+from dynamic_kafka.planning.announced import note_announced
 from dynamic_kafka.planning.checks import check_clusters, check_homes, check_topics, refuse_own_topics, void_acceptances
 from dynamic_kafka.planning.clock import NOT_ALIGNED, Aligned, align, time_warnings
 from dynamic_kafka.planning.document.progress import OffsetDocument, has_stop_records
@@ -114,6 +115,7 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
         confirmed = yield from confirm_absences(progress, wanted, answers, every=True)
         waits_for = awaited_before_the_end(given, ready, wanted, confirmed)
         ready = replace(ready, over=not waits_for)
+    ready = _with_announced(given, ready, wanted)
     aligned = yield from _aligned(given, ready, answers)
     return Planned(
         plan=advance(
@@ -144,6 +146,14 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
         waits_for=waits_for,
         aligned=aligned,
     )
+
+
+def _with_announced(given: PlanInput, ready: OffsetDocument, wanted: Mapping[str, SubscribedCluster]) -> OffsetDocument:
+    options = given.options
+    if given.limits.targets is not None or ready.bounded:
+        return ready  # no cluster joins a run that ends by itself
+    named = wanted if options.alignment_max_drift_ms is not None else {}
+    return note_announced(ready, named, now_ms=given.now_ms, timeout_ms=options.announced_timeout_ms)
 
 
 def _aligned(given: PlanInput, ready: OffsetDocument, answers: Mapping[str, ClusterObservation]) -> Steps[Aligned]:

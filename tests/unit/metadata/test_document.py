@@ -160,8 +160,8 @@ def test_a_rendered_document_of_a_newer_operator_is_read() -> None:
 
 
 def test_a_document_for_newer_readers_is_refused_first() -> None:
-    text = json.dumps({"contract": 3, "minReader": 3, "streamsInAnotherWay": []}, indent=1)
-    with pytest.raises(MetadataInvalidError, match=r"f:3: minReader: .*contract 3.*update.*image") as caught:
+    text = json.dumps({"contract": 4, "minReader": 4, "streamsInAnotherWay": []}, indent=1)
+    with pytest.raises(MetadataInvalidError, match=r"f:3: minReader: .*contract 4.*update.*image") as caught:
         parse_document(text, source="f")
     assert len(caught.value.problems) == 1
 
@@ -254,7 +254,7 @@ wire_clusters = st.fixed_dictionaries(
         "properties": st.fixed_dictionaries({}, optional=client_properties),
         "startingOffsets": st.sampled_from(["earliest", "latest", "committed", {"timestamp": 5}]),
         "secretFolder": names,
-        "state": st.sampled_from(["Active", "Draining"]),
+        "state": st.sampled_from(["Active", "Announced", "Draining"]),
     },
 )
 wire_streams = st.fixed_dictionaries({"clusters": st.dictionaries(names, wire_clusters, max_size=3)})

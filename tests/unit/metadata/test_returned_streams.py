@@ -51,7 +51,7 @@ def problems(streams: Any) -> tuple[str, ...]:
         (own(stopping_offsets=EARLIEST), "stopping_offsets", "not 'earliest'"),
         (own(renamed_from="a b"), "renamed_from", "a cluster id has"),
         (own(secret_folder="../other"), "secret_folder", "must be the plain name of a folder"),
-        (own(state="Gone"), "state", "must be Active or Draining"),
+        (own(state="Gone"), "state", "must be Active or Announced or Draining"),
         (own(draining_topics="t"), "draining_topics", "must be a tuple of topic names"),
     ],
 )

@@ -114,6 +114,15 @@ def test_a_cluster_drains_only_if_every_stream_drains_it() -> None:
     assert unite([stream("a", e=draining), stream("b", e=draining)]).clusters["e"].state == "Draining"
 
 
+@pytest.mark.parametrize("state", ["Draining", "Active", "Announced"])
+@pytest.mark.parametrize("announces_first", [True, False])
+def test_a_cluster_is_announced_if_any_stream_announces_it(state: str, announces_first: bool) -> None:
+    streams = [stream("a", e=cluster("t", state="Announced")), stream("b", e=cluster("t", state=state))]
+    if not announces_first:
+        streams = [replace(streams[1], stream_id="a"), replace(streams[0], stream_id="b")]
+    assert unite(streams).clusters["e"].state == "Announced"
+
+
 def test_a_topic_drains_only_if_all_its_streams_drain_it() -> None:
     streams = [
         stream("a", e=cluster("x", "shared", "both", "mine", draining_topics=("shared", "both", "mine"))),

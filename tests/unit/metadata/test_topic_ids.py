@@ -124,4 +124,5 @@ def test_pins_of_a_users_own_service_are_checked() -> None:
 def test_a_document_with_pins_needs_a_reader_that_enforces_them() -> None:
     plain = {"orders": {"clusters": {"east": {"bootstrapServers": "e1:9092", "topics": ["orders"]}}}}
     pinned = {"orders": {"clusters": {"east": {**plain["orders"]["clusters"]["east"], "topicIds": {"orders": ID}}}}}
-    assert (contract_of(plain), contract_of(pinned)) == (1, 2)
+    announced = {"orders": {"clusters": {"east": {**pinned["orders"]["clusters"]["east"], "state": "Announced"}}}}
+    assert (contract_of(plain), contract_of(pinned), contract_of(announced)) == (1, 2, 3)

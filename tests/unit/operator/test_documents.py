@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from dynamic_kafka.metadata.document import document_hash, parse_document
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.metadata.services.file import FileMetadataService
 from kafkastream_operator.core import document as document_module
-from kafkastream_operator.core.catalog import ConfigMapText
+from kafkastream_operator.core.catalog import ConfigMapText, config_map_entries
 from kafkastream_operator.core.document import MAX_BYTES, is_packed, make_document, pack, read_document, size
 from kafkastream_operator.models.subscription import SubscriptionStatus
 from tests.unit.operator.world import World, cluster, make_catalog, revision_of, running
@@ -56,6 +57,28 @@ def test_the_source_of_this_version_reads_what_is_rendered() -> None:
     document = parse_document(world.document.text(), source="rendered")
     states = {name: cluster_entry.state for name, cluster_entry in document.streams["orders"].clusters.items()}
     assert states == {"east": "Draining", "west": "Active"}
+
+
+def test_an_announced_cluster_is_rendered_for_readers_that_wait_for_it() -> None:
+    old = {**cluster("old"), "state": "Announced"}
+    world = running()
+    world.stream("orders", cluster("east"), old).settle()
+    assert world.document is not None
+    wire = json.loads(world.document.text())
+    assert (wire["contract"], wire["minReader"]) == (3, 3)
+    assert wire["streams"]["orders"]["clusters"]["old"]["state"] == "Announced"
+    # It stays announced while the stream cannot be read
+    world.stream("orders", {**cluster("east"), "topics": []}, old).settle()
+    assert json.loads(world.document.text())["streams"] == wire["streams"]
+
+
+def test_a_config_map_announces_a_cluster() -> None:
+    text = "[{streamId: orders, clusterMetadataList: [{clusterId: old, bootstrapServers: 'o:1', topics: [t],"
+    entries, problem = config_map_entries(ConfigMapText("flink", {"a": text + " state: Announced}]}]"}))
+    assert not problem
+    assert entries[0].content == {
+        "clusters": {"old": {"bootstrapServers": "o:1", "topics": ["t"], "state": "Announced"}}
+    }
 
 
 def test_other_compressed_bytes_of_one_text_are_no_edit() -> None:

@@ -42,7 +42,7 @@ from dynamic_kafka.metadata.topic_ids import shown_topic_id
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning.advance import Limits, ranges_between
 from dynamic_kafka.planning.awaited import must_answer
-from dynamic_kafka.planning.clock import Memory
+from dynamic_kafka.planning.clock import NOT_ALIGNED, Memory
 from dynamic_kafka.planning.document.amendments import Amendment
 from dynamic_kafka.planning.document.codec import decode, encode, fingerprint
 from dynamic_kafka.planning.document.progress import OffsetDocument
@@ -77,6 +77,11 @@ SEEDS = 3 if os.environ.get("SEEDS") == "all" else 1
 
 RETENTION_MS = 1000
 DRIFT_MS, IDLE_MS = 15, 300
+ALIGNED = {
+    "watermarkAlignmentMaxDrift": f"{DRIFT_MS}ms",
+    "idleTimeout": f"{IDLE_MS}ms",
+    "announcedTimeout": f"{5 * IDLE_MS}ms",
+}
 SERVERS = {"bootstrap.servers": "127.0.0.1:9092"}
 NEVER_ANSWERS = {"never": SubscribedCluster({"t": "s"}, SERVERS)}
 """A further cluster, always named and never read. It has no stopping offsets, so no query is a bounded run."""
@@ -143,6 +148,7 @@ class SimulatedCluster:
         named: the topics that metadata names; if empty, metadata does not name the cluster.
         reports_id: whether its brokers report a `cluster.id`.
         start, stop: the starting and stopping offsets of its metadata.
+        announced: whether its metadata announce it.
     """
 
     kafka_id: str
@@ -154,6 +160,7 @@ class SimulatedCluster:
     reports_id: bool = True
     start: Rule = None
     stop: Rule = None
+    announced: bool = False
 
 
 class Named(NamedTuple):
@@ -283,7 +290,7 @@ class Simulation:
                 "startingOffsets": starting,
                 "removedClusterRetention": str(RETENTION_MS),
                 **({"recordEvaluator": "simulated"} if evaluator is not None else {}),
-                **({"watermarkAlignmentMaxDrift": f"{DRIFT_MS}ms", "idleTimeout": f"{IDLE_MS}ms"} if aligned else {}),
+                **(ALIGNED if aligned else {}),
             },
             mode="streaming",
         )
@@ -361,6 +368,7 @@ class Simulation:
                 starting_offsets=offset_spec(named.physical.start),
                 stopping_offsets=offset_spec(named.physical.stop),
                 renamed_from=named.renamed_from,
+                state="Announced" if named.physical.announced else "Active",
                 topic_ids={topic: pin for topic in sorted(named.topics) if (pin := self.pin(named.physical, topic))},
             )
             for named in self.view()
@@ -1002,7 +1010,8 @@ class Simulation:
     def come_to_rest(self) -> None:
         for _ in range(30):
             if not self.step():
-                if self.planned is None or self.planned.aligned.held_by is None:
+                aligned = self.planned.aligned if self.planned is not None else NOT_ALIGNED
+                if aligned.held_by is None and not aligned.waits_for:
                     return
                 self.now_ms += IDLE_MS
             self.check_delivered()
@@ -1221,6 +1230,8 @@ class Simulation:
         """A plan without news comes only after all readable records were delivered."""
         if self.targets is not None or self.last_document().over:
             return
+        if self.planned is not None and self.planned.aligned.waits_for:
+            return
         if self.planned is not None and (holder := self.planned.aligned.held_by) is not None:
             following = self.last_document().next_of(holder)
             answer = observed_topic(self.planned.answers, holder.cluster, holder.topic)
@@ -1247,6 +1258,7 @@ class Simulation:
         end = planned.plan.document
         clock, before = end.clock_ms, logged.clock_ms
         assert before is None or (clock is not None and clock >= before), "the clock goes back"
+        assert clock == before or not planned.aligned.waits_for, "the clock waits for an announced cluster"
         for part in ranges_between(logged, end) if end is not logged else ():
             newest = time_ms(self.topic_id(end, *part.split[:2]), part.split.partition, part.end - 1)
             assert clock is not None and newest < clock + DRIFT_MS, f"{part} runs ahead of {clock}"

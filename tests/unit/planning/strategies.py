@@ -74,6 +74,8 @@ def documents() -> st.SearchStrategy[OffsetDocument]:
         parked=st.dictionaries(IDS, st.builds(ParkedCluster, kept, KAFKA_IDS), max_size=2),
         explicit_ids=st.dictionaries(IDS, st.dictionaries(IDS, HASHES, min_size=1, max_size=2), max_size=2),
         used_acceptances=st.dictionaries(IDS, HASHES, max_size=2),
+        clock_ms=st.none() | OFFSETS,
+        announced=st.dictionaries(IDS, OFFSETS, max_size=2),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -105,10 +106,11 @@ def test_a_missing_topic_rejects_only_metadata_that_name_it(named: bool) -> None
         assert check(given) is SAVED
 
 
-def test_a_missing_topic_that_drains_rejects_nothing() -> None:
+@pytest.mark.parametrize("state", [{"draining": frozenset({"typo"})}, {"state": "Announced"}], ids=str)
+def test_a_missing_topic_may_drain_or_be_announced(state: dict[str, Any]) -> None:
     # A mistyped name, taken back: the operator's document has it until it counts as drained
     answer = ClusterObservation({"t": TopicObservation({0: 9})}, "Mk", missing=frozenset({"typo"}))
-    east = SubscribedCluster({"t": "orders", "typo": "orders"}, {}, draining=frozenset({"typo"}))
+    east = SubscribedCluster({"t": "orders", "typo": "orders"}, {}, **state)
     assert check(plan_input(SAVED, {"east": east}, {"east": answer}, new_revision=True)) is SAVED
 
 

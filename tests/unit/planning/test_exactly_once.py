@@ -65,6 +65,10 @@ class AQueryAndItsWorld(RuleBasedStateMachine):
     def a_cluster_fails_or_is_back(self, cluster: str, reachable: bool) -> None:
         self.world.clusters[cluster].reachable = reachable
 
+    @rule(cluster=CLUSTERS, announced=st.booleans())
+    def a_cluster_is_announced(self, cluster: str, announced: bool) -> None:
+        self.world.clusters[cluster].announced = announced
+
     @rule(cluster=CLUSTERS, topic=TOPICS, described=st.booleans())
     def a_topic_is_not_described_for_a_moment(self, cluster: str, topic: str, described: bool) -> None:
         self.world.clusters[cluster].topics[topic].described = described

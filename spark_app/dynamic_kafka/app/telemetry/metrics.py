@@ -111,6 +111,9 @@ METRICS: Mapping[str, MetricDefinition] = {
     "clock_held": MetricDefinition(
         SPLIT, "1 for the slowest split, which the others wait for; in normal operation, too."
     ),
+    "clock_announced": MetricDefinition(
+        CLUSTER, "1 while the clock waits for the first record of an announced cluster, 0 once it does so no longer."
+    ),
     "restarts": MetricDefinition(SINK, "Restarts of the query within the process.", counter=True),
     "internal_topic_lost": MetricDefinition(
         ("topic",), "1 if the internal topic is missing or re-created, or was so when the application started."
@@ -317,3 +320,6 @@ def _sink(families: _MetricFamilies, status: SinkStatus, known: Lags) -> None:
     families.add("clock_timestamp_seconds", labels, min(clocks) / 1000 if clocks else None)
     for split in {Split(**summary["clockHeldBy"]) for summary in status.summaries if summary.get("clockHeldBy")}:
         families.add("clock_held", (status.name, *split), 1)
+    for value, field in enumerate(("announcedTimedOut", "clockWaitsFor")):
+        for cluster in {cluster for summary in status.summaries for cluster in summary.get(field, ())}:
+            families.add("clock_announced", (status.name, cluster), value)

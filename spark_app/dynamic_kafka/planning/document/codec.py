@@ -53,7 +53,7 @@ WITHOUT_CLOCK = 4
 """The version of a document without a clock."""
 WITHOUT_STOP_RECORDS = 3
 """The version of a document without stop records: releases from before them can read it, but would read past one."""
-_HEAD = frozenset({"version", "query", "number", "previous", "state", "bounded", "over", "clock"})
+_HEAD = frozenset({"version", "query", "number", "previous", "state", "bounded", "over", "clock", "announced"})
 _FIELDS = _HEAD | {"clusters", "parked", "explicitIds", "usedAcceptances"}
 _CLUSTER_FIELDS = frozenset({"kafkaId", "topics"})
 _NEARBY = frozenset({"start", "behind", "startEpoch", "epochBehind"})
@@ -76,6 +76,8 @@ def encode(document: OffsetDocument) -> dict[str, Any]:
         wire["over"] = True
     if document.clock_ms is not None:
         wire["clock"] = document.clock_ms
+    if document.announced:
+        wire["announced"] = dict(sorted(document.announced.items()))
     wire["clusters"] = _write_clusters(document.clusters, _write_topic)
     if document.explicit_ids:
         wire["explicitIds"] = {c: dict(sorted(ids.items())) for c, ids in sorted(document.explicit_ids.items())}
@@ -198,6 +200,7 @@ def _read(wire: Mapping[str, Any]) -> OffsetDocument:
         bounded=bool(wire.get("bounded", False)),
         over=bool(wire.get("over", False)),
         clock_ms=int(wire["clock"]) if "clock" in wire else None,
+        announced={cluster: int(until) for cluster, until in wire.get("announced", {}).items()},
         clusters=_read_clusters(wire["clusters"], _read_topic),
         parked=_read_clusters(wire.get("parked", {}), _read_parked),
         explicit_ids=wire.get("explicitIds", {}),

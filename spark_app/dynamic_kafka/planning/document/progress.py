@@ -142,6 +142,8 @@ class OffsetDocument:
         state: id of the state folder that the query has used; empty without one.
         clock_ms: a time that all active splits have passed with this batch, milliseconds since the epoch; None without
             alignment.
+        announced: {cluster id: how long the clock waits for its first records, milliseconds since the epoch}, for the
+            clusters that metadata announces; 0 since a batch has some (`planning.announced`).
         logged, fingerprint: caches of `planning.document.codec`: the document's JSON, and its hash. A changed copy
             of the document starts without them.
     """
@@ -157,6 +159,7 @@ class OffsetDocument:
     state: str = ""
     over: bool = False
     clock_ms: int | None = None
+    announced: Mapping[str, int] = field(default_factory=dict)
     unknown: Unknown = field(default_factory=dict)
     logged: Mapping[str, Any] | None = field(default=None, init=False, compare=False, repr=False)
     fingerprint: str | None = field(default=None, init=False, compare=False, repr=False)
