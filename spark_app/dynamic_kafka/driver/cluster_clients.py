@@ -111,8 +111,9 @@ def observe_all(
 
 
 def refuse_missing(subscription: Subscription, cluster: str, answer: ClusterObservation) -> None:
-    """Raise MissingSourceTopicError if a topic does not exist. One that drains may be missing, as in a plan."""
-    if missing := answer.missing - subscription.clusters[cluster].draining:
+    """Raise MissingSourceTopicError if a topic does not exist. As in a plan, one that drains, or is announced, may."""
+    named = subscription.clusters[cluster]
+    if (missing := answer.missing - named.draining) and named.state != "Announced":
         raise MissingSourceTopicError.of(cluster, missing)
 
 

@@ -112,7 +112,8 @@ class _Model(BaseModel):
 class DocumentCluster(_Model):
     """One cluster of one stream in either form.
 
-    `secretFolder`, `state` and `drainingTopics` belong to the mapping form; `document.py` finds them elsewhere.
+    `secretFolder`, `drainingTopics` and the state `Draining` belong to the mapping form; `document.py` finds them
+    elsewhere.
     """
 
     # The order matters: a check sees only the fields above its own.

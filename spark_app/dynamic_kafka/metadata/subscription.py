@@ -194,7 +194,7 @@ def _content(cluster: SubscribedCluster) -> dict[str, Any]:
     """
     content = asdict(cluster)
     draining, topic_ids = sorted(content.pop("draining")), content.pop("topic_ids")
-    if draining and cluster.state == "Active":
+    if draining and cluster.state != "Draining":
         content["draining"] = draining
     return {**content, "topic_ids": topic_ids} if topic_ids else content
 

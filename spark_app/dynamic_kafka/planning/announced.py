@@ -19,11 +19,22 @@ _ARRIVED = 0
 
 
 def note_announced(
-    progress: OffsetDocument, wanted: Mapping[str, SubscribedCluster], *, now_ms: int, timeout_ms: int
+    progress: OffsetDocument,
+    wanted: Mapping[str, SubscribedCluster],
+    *,
+    now_ms: int,
+    timeout_ms: int,
+    keeps_all: bool = False,
 ) -> OffsetDocument:
-    """Return progress with the clusters that metadata announces now."""
-    clusters = sorted(cluster for cluster, named in wanted.items() if named.state == "Announced")
-    return replace(progress, announced={c: progress.announced.get(c, now_ms + timeout_ms) for c in clusters})
+    """Return progress with the clusters that metadata announces.
+
+    Args:
+        keeps_all: whether clusters that these metadata do not announce stay announced, since newer metadata may do so.
+    """
+    end_ms = now_ms + timeout_ms  # a timeout that was shortened counts at once, and a time that was set back is no gain
+    announced = {c: min(progress.announced.get(c, end_ms), end_ms) for c in wanted if wanted[c].state == "Announced"}
+    before = progress.announced if keeps_all else {}
+    return replace(progress, announced=dict(sorted({**before, **announced}.items())))
 
 
 def arrived(announced: Mapping[str, int], clusters: Collection[str]) -> dict[str, int]:
@@ -31,11 +42,6 @@ def arrived(announced: Mapping[str, int], clusters: Collection[str]) -> dict[str
     return {cluster: _ARRIVED if cluster in clusters else until_ms for cluster, until_ms in announced.items()}
 
 
-def waited_for(progress: OffsetDocument, now_ms: int) -> tuple[str, ...]:
-    """Return the clusters that the clock waits for."""
-    return tuple(cluster for cluster, until_ms in progress.announced.items() if now_ms < until_ms)
-
-
-def given_up(progress: OffsetDocument, now_ms: int) -> tuple[str, ...]:
-    """Return the announced clusters that did not come in time, and have not come since."""
-    return tuple(cluster for cluster, until_ms in progress.announced.items() if _ARRIVED < until_ms <= now_ms)
+def not_arrived(progress: OffsetDocument) -> dict[str, int]:
+    """Return the end of the wait for each announced cluster that has not come, milliseconds since the epoch."""
+    return {cluster: until_ms for cluster, until_ms in progress.announced.items() if until_ms != _ARRIVED}

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from dynamic_kafka.errors import ClusterError, DynamicKafkaError, IdentityError, MissingSourceTopicError, OptionError
+from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.planning.plan_input import PlanInput
@@ -164,17 +165,22 @@ def _check_topics(given: PlanInput, progress: OffsetDocument, cluster: str, answ
     parked = progress.parked[cluster].topics if cluster in progress.parked else {}
     # A slow cluster may have answered an earlier question: only topics that metadata still name count. A topic that
     # drains has nothing to read if it was never there: a mistyped name, taken back, must not hold the next revision.
-    # A cluster may be announced before it has its topics.
     absent = [
         topic
         for topic in (answer.missing & wanted.topics.keys()) - wanted.draining
-        if wanted.state != "Announced" and progress.topic(cluster, topic) is None and topic not in parked
+        if progress.topic(cluster, topic) is None and topic not in parked
     ]
-    if absent and (cluster not in given.read_before or given.new_revision):
+    if absent and (cluster not in given.read_before or given.new_revision) and not _may_come(given, wanted):
         raise RevisionRejectedError(MissingSourceTopicError.of(cluster, absent))
     undescribed = sorted(set(wanted.topics) - answer.topics.keys() - answer.missing)
     if undescribed and given.logged.is_initial:
         _refuse_undescribed(given, cluster, undescribed[0])
+
+
+def _may_come(given: PlanInput, cluster: SubscribedCluster) -> bool:
+    """Return whether a cluster was announced before it has its topics. A run that ends by itself would miss them."""
+    ends = given.limits.targets is not None or is_bounded(given.options, given.observation.subscription)
+    return cluster.state == "Announced" and not ends
 
 
 def _refuse_undescribed(given: PlanInput, cluster: str, topic: str) -> None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dynamic_kafka.planning.advance import Limits, share
-from dynamic_kafka.planning.announced import given_up, waited_for
+from dynamic_kafka.planning.announced import not_arrived
 from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.observation import ClusterObservation, observed_topic
 from dynamic_kafka.planning.questions import RecordTimesQuestion, Steps, TimedOffset
@@ -217,9 +217,15 @@ def align(
         idle_ms: `idleTimeout`.
     """
     places = dict(_places(progress, answers, limits.targets))
-    come = {split.cluster for split, place in places.items() if place.unread} if progress.announced else set()
-    waits_for = tuple(cluster for cluster in waited_for(progress, now_ms) if cluster not in come)
-    read_since = dict(_read_since(places, memory, now_ms))
+    awaited = not_arrived(progress) if limits.targets is None else {}
+    come = {split.cluster for split, place in places.items() if place.unread} if awaited else set()
+    waits_for = tuple(c for c, until_ms in awaited.items() if c not in come and now_ms < until_ms)
+    given_up = tuple(c for c, until_ms in awaited.items() if c not in come and now_ms >= until_ms)
+    read_since = {
+        split: since_ms
+        for split, since_ms in _read_since(places, memory, now_ms)
+        if split.cluster not in waits_for  # none of its splits is idle before it has come
+    }
     holding = [split for split in places if split not in read_since or now_ms - read_since[split] < idle_ms]
     search = _Search(places, memory.newest, now_ms=now_ms, drift_ms=drift_ms)
     found = yield from search.begin(holding, progress.clock_ms)
@@ -232,9 +238,11 @@ def align(
     if len(clocks) < len(found) or clock is None or (waits_for and progress.clock_ms is None):
         # Without a clock, any record might be too new for a split of a cluster that does not answer.
         goal = _Goal(None, None, dict.fromkeys(places, 0), found, 0)
+    elif waits_for:
+        room = yield from search.room(clock + drift_ms)
+        goal = _Goal(clock, clock, room, {}, memory.span_ms)
     else:
-        latest = clock if waits_for else now_ms
-        goal = yield from _goal(search, clocks, clock, latest, drift_ms=drift_ms, limit=limit, span_ms=memory.span_ms)
+        goal = yield from _goal(search, clocks, clock, drift_ms=drift_ms, limit=limit, span_ms=memory.span_ms)
     return Aligned(
         goal.clock_ms,
         goal.time_ms,
@@ -243,7 +251,7 @@ def align(
         frozenset(search.beyond),
         frozenset(search.unaligned),
         waits_for,
-        given_up(progress, now_ms),
+        given_up,
         Memory(read_since, search.newest, goal.span_ms),
     )
 
@@ -259,25 +267,18 @@ class _Goal(NamedTuple):
 
 
 def _goal(
-    search: _Search,
-    clocks: Mapping[Split, int],
-    clock: int,
-    latest_ms: int,
-    *,
-    drift_ms: int,
-    limit: int | None,
-    span_ms: int,
+    search: _Search, clocks: Mapping[Split, int], clock: int, *, drift_ms: int, limit: int | None, span_ms: int
 ) -> Steps[_Goal]:
-    """Choose the greatest goal up to `latest_ms` that all holding splits reach, and whose rows a rate limit allows.
+    """Choose the greatest goal that all holding splits reach, and whose rows a rate limit allows.
 
     With a rate limit, it looks first near the clock: a backlog takes many batches, and each has about the same span.
     """
     while True:
-        ceiling = latest_ms if limit is None or not span_ms else min(clock + 2 * span_ms, latest_ms)
+        ceiling = search.now_ms if limit is None or not span_ms else min(clock + 2 * span_ms, search.now_ms)
         ends = yield from search.ends(clocks, ceiling)
         most = goal = max(clock, min(ceiling, min(ends.values(), default=clock)))
         room = yield from search.room(goal + drift_ms)
-        is_most = goal < ceiling - search.grain_ms or ceiling == latest_ms
+        is_most = goal < ceiling - search.grain_ms or ceiling == search.now_ms
         if limit is None or is_most or 2 * sum(room.values()) > limit:
             break
         span_ms *= 2

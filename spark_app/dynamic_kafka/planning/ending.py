@@ -78,6 +78,14 @@ def awaited_before_the_end(
     ]
     if unknown:
         return f"not all partitions are described of {first_few(unknown)}"
+    announced = [
+        f"{cluster}/{name}"
+        for cluster, want in sorted(wanted.items())
+        for name in sorted(want.topics.keys() & answers[cluster].missing)
+        if want.state == "Announced"
+    ]
+    if announced:
+        return f"{first_few(announced)} is announced, and not there yet"
     parked = [
         f"{cluster}/{name}"
         for cluster, kept in sorted(progress.parked.items())

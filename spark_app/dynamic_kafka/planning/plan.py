@@ -153,7 +153,13 @@ def _with_announced(given: PlanInput, ready: OffsetDocument, wanted: Mapping[str
     if given.limits.targets is not None or ready.bounded:
         return ready  # no cluster joins a run that ends by itself
     named = wanted if options.alignment_max_drift_ms is not None else {}
-    return note_announced(ready, named, now_ms=given.now_ms, timeout_ms=options.announced_timeout_ms)
+    return note_announced(
+        ready,
+        named,
+        now_ms=given.now_ms,
+        timeout_ms=options.announced_timeout_ms,
+        keeps_all=bool(named and given.incomplete_metadata),
+    )
 
 
 def _aligned(given: PlanInput, ready: OffsetDocument, answers: Mapping[str, ClusterObservation]) -> Steps[Aligned]:

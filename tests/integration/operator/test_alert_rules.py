@@ -182,6 +182,28 @@ CASES = {
         23,
         {"namespace": "jobs", "pod": "app-driver"},
     ),
+    **{
+        what: Case(
+            "KafkaStreamClockStands",
+            {"dynamic_kafka_clock_timestamp_seconds": clock, "dynamic_kafka_maxOffsetsBehindLatest": lag, **more},
+            19,
+            fires,
+            {"namespace": "jobs", "pod": "app-driver", "sink": "lake"},
+        )
+        for what, clock, lag, more, fires in (
+            ("a clock that stands while records wait", "100+60x5 400x60", "9x70", {}, 26),
+            ("a stream without new records", "400x60", "0x20 9 0x40", {}, None),
+            ("a backlog that is read", "100+1x60", "9x70", {}, None),
+            ("a driver that has just started", "400x22", "9x22", {}, None),
+            (
+                "a clock that waits for an announced cluster",
+                "400x60",
+                "9x70",
+                {'dynamic_kafka_clock_announced{cluster="new"}': "1x70"},
+                None,
+            ),
+        )
+    },
     "a document without a subscription": Case(
         "KafkaStreamDocumentLeftBehind",
         {"document_left_behind": "_x4 1x90"},

@@ -66,6 +66,36 @@ def test_no_batch_gets_ahead_of_a_cluster_that_lags(clusters: dict[str, Any]) ->
     assert Counter(row["kafka_cluster"] for row in rows) == {"east": COUNT, "west": COUNT - 91}
 
 
+def test_an_announced_cluster_joins_with_old_records(clusters: dict[str, Any], brokers: Brokers, topic: Topic) -> None:
+    options = {"startingOffsets": "earliest", "watermarkAlignmentMaxDrift": "10s", "idleTimeout": "1ms"}
+    others = {name: clusters[name] for name in ("west", "south")}
+    with query(static(document(west=others["west"]), **options)) as reading:
+        reading.drain()
+        clock = reading.saved.clock_ms
+        assert clock == T0 + (AHEAD_S["west"] + COUNT - 1) * 1000
+
+        # Given a cluster that is announced before it has its topic, and one that joins with it
+        name = topic("late")
+        late = at(brokers.a, name, state="Announced")
+        reading.restart(metadataDocument=document(**others, late=late))
+        # Then no record of the others is read that is newer than clock and drift
+        assert reading.drain() == [[]]
+        assert reading.reader.reportLatestOffset()["clockWaitsFor"] == ["late"]
+
+        # When its records come, then none of them is late
+        brokers.a.create_topic(name, 1, {"retention.ms": "-1"})
+        times = range(clock, clock + 90_000, 1000)
+        brokers.a.produce(name, [Record(b"late", partition=0, timestamp_ms=time) for time in times])
+        reading.restart()
+        watermark, rows = 0, Counter[str]()
+        while batch := reading.batch():
+            assert [row for row in batch if time_ms(row) <= watermark] == []
+            watermark = max(watermark, *(time_ms(row) - 10_000 for row in batch))
+            rows += Counter(row["kafka_cluster"] for row in batch)
+        assert rows["late"] == len(times)
+        assert "clockWaitsFor" not in reading.reader.reportLatestOffset()
+
+
 @pytest.mark.deep("the brokers' answers while a transaction is open")
 def test_an_open_transaction_stops_no_split(clusters: dict[str, Any], brokers: Brokers) -> None:
     options = {"startingOffsets": "earliest", "watermarkAlignmentMaxDrift": "10s"}

@@ -200,6 +200,13 @@ def test_a_stream_shows_its_clock_and_the_split_that_holds_it(board: StatusBoard
     assert scrape.value("clock_held", **samples) == 1
 
 
+def test_a_stream_shows_the_announced_clusters(board: StatusBoard, scrape: Scrape) -> None:
+    before, after = (document(number, "east", "west", offset=10) for number in (2, 3))
+    board.progress("lake", event(2, before, after, clockWaitsFor=["old"], announcedTimedOut=["older"]), 30.0)
+    waits = [scrape.value("clock_announced", sink="lake", cluster=name) for name in ("old", "older", "east")]
+    assert waits == [1, 0, None]
+
+
 def test_an_outage_is_seen_without_any_batch() -> None:
     fresh = Scrape(StatusBoard(["lake"]), FINE, silent=("east",))
     assert fresh.value("cluster_stalled", sink="lake", cluster="east") == 1

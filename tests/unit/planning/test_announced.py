@@ -127,12 +127,16 @@ def test_without_a_clock_nothing_is_read_before_it_comes(is_first: bool) -> None
     assert late(world) == 0
 
 
-def test_a_run_that_ends_by_itself_waits_for_nobody() -> None:
-    """`Trigger.AvailableNow`, and a bounded run."""
+@pytest.mark.parametrize("waited_before", [False, True])
+def test_a_run_that_ends_by_itself_waits_for_nobody(waited_before: bool) -> None:
+    """`Trigger.AvailableNow`."""
     world = joining()
+    if waited_before:
+        world.plan()
+    before = world.logged.announced
     world.limits = Limits(targets={Split("a", "t", 0): 1000})
     assert world.plan().aligned.waits_for == ()
-    assert (world.rows("a"), world.logged.announced) == (steps(0, 1000), {})
+    assert (world.rows("a"), world.logged.announced) == (steps(0, 1000), before)
 
 
 def test_without_alignment_an_announcement_changes_nothing() -> None:
@@ -143,9 +147,73 @@ def test_without_alignment_an_announcement_changes_nothing() -> None:
     assert (world.rows("a"), world.logged.announced) == (steps(0, 1000), {})
 
 
-@pytest.mark.parametrize("policy", ["fail", "stall"])
-def test_a_first_plan_does_without_an_announced_cluster(policy: str) -> None:
+@pytest.mark.parametrize(
+    ("policy", "starting", "required"),
+    [("fail", "earliest", {"a"}), ("stall", "earliest", set()), ("fail", "latest", {"a"}), ("stall", "latest", {"a"})],
+)
+def test_a_first_plan_does_without_an_announced_cluster(policy: str, starting: str, required: set[str]) -> None:
     world = World({"a": [], "old": []}, announced={"old"})
     subscription = Subscription({cluster: world.metadata(cluster) for cluster in world.logs}, ("s",))
-    options = parse_options({**OPTIONS, **STALLING, "clusterFailurePolicy": policy}, mode="streaming")
-    assert must_answer(options, subscription, OffsetDocument()) == ({"a"} if policy == "fail" else set())
+    given = {**OPTIONS, **STALLING, "clusterFailurePolicy": policy, "startingOffsets": starting}
+    options = parse_options(given, mode="streaming")
+    assert must_answer(options, subscription, OffsetDocument()) == required
+    assert must_answer(options, subscription, OffsetDocument(), everyone=True) == {"a", "old"}
+
+
+def test_no_split_becomes_idle_before_its_cluster_has_come() -> None:
+    """A mirror copies one partition after the other."""
+    world = joining()
+    world.silent.clear()
+    world.partitions["old"] = 2
+    for _ in range(3):
+        world.now_ms += IDLE
+        world.plan()
+    world.logs["old"] += steps(99, 10)
+    world.plan()
+    assert world.clock == 99
+
+
+def test_a_cluster_that_has_come_is_not_given_up() -> None:
+    world = joining()
+    world.silent.clear()
+    world.logs["old"] += steps(5000, 10)  # beyond the horizon, so no batch takes them
+    world.plan()
+    world.now_ms += HOUR
+    assert world.plan().aligned.given_up == ()
+
+
+def test_a_shorter_timeout_counts_at_once_and_a_longer_one_does_not() -> None:
+    world = joining()
+    world.plan()
+    for timeout, until_ms in (("5m", NOW + 300_000), ("2h", NOW + 300_000)):
+        world.options["announcedTimeout"] = timeout
+        world.plan()
+        assert world.logged.announced == {"old": until_ms}
+
+
+@pytest.mark.parametrize("has_come", [False, True])
+def test_a_renamed_cluster_keeps_its_announcement(has_come: bool) -> None:
+    world = joining()
+    if has_come:
+        world.silent.clear()
+        world.logs["old"] += [99]
+    world.plan()
+    before = world.logged.announced["old"]
+    world.now_ms += IDLE
+    world.logs["new"] = world.logs["old"]
+    world.read.append({"new": world.rows("old")})
+    world.named, world.announced, world.renamed = {"a", "new"}, {"new"}, {"new": "old"}
+    world.silent = set() if has_come else {"new"}
+    world.plan()
+    assert world.logged.announced == {"new": before}
+
+
+def test_rejected_metadata_end_no_wait() -> None:
+    world = joining()
+    world.plan()
+    world.named, world.announced = {"a"}, set()
+    world.incomplete = "newer metadata is rejected"
+    world.now_ms += IDLE
+    assert world.plan().aligned.waits_for == ("old",)
+    world.incomplete = ""
+    assert world.plan().aligned.waits_for == ()

@@ -11,8 +11,9 @@ import pytest
 
 from dynamic_kafka.driver.status import PlanStatus
 from dynamic_kafka.errors import ClusterError
-from dynamic_kafka.metadata import OffsetSpec, SubscribedCluster
+from dynamic_kafka.metadata import LATEST, OffsetSpec, SubscribedCluster
 from dynamic_kafka.options import SourceOptions, parse_options
+from dynamic_kafka.planning.advance import Limits
 from dynamic_kafka.planning.checks import (
     RevisionRejectedError,
     check_clusters,
@@ -112,6 +113,16 @@ def test_a_missing_topic_may_drain_or_be_announced(state: dict[str, Any]) -> Non
     answer = ClusterObservation({"t": TopicObservation({0: 9})}, "Mk", missing=frozenset({"typo"}))
     east = SubscribedCluster({"t": "orders", "typo": "orders"}, {}, **state)
     assert check(plan_input(SAVED, {"east": east}, {"east": answer}, new_revision=True)) is SAVED
+
+
+def test_a_run_that_ends_by_itself_misses_no_announced_topic() -> None:
+    answer = ClusterObservation({"t": TopicObservation({0: 9})}, "Mk", missing=frozenset({"late"}))
+    east = SubscribedCluster({"t": "orders", "late": "orders"}, {}, state="Announced")
+    stopping = replace(east, stopping_offsets=LATEST)
+    for named, limits in ((east, Limits(targets={})), (stopping, Limits())):
+        given = plan_input(SAVED, {"east": named}, {"east": answer}, new_revision=True)
+        with pytest.raises(RevisionRejectedError, match="has no topic 'late'"):
+            check(replace(given, limits=limits))
 
 
 @pytest.mark.parametrize("option", ["deadLetters", "internalTopics"])

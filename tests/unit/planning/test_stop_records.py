@@ -9,6 +9,7 @@ import pytest
 
 from dynamic_kafka.driver.replay import Replays
 from dynamic_kafka.errors import DataLossError
+from dynamic_kafka.metadata.model import ClusterState
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning.advance import ranges_between
@@ -148,6 +149,17 @@ def test_a_new_topic_that_one_broker_lacks_keeps_it_open(absent: bool) -> None:
     planned_batch = run_steps(plan_batch(plan_input(ended(), two, answers, options=EVALUATED)), brokers)
     assert planned_batch.waits_for == ("" if absent else "not all partitions are described of east/u")
     assert planned_batch.plan.document.over is absent
+
+
+@pytest.mark.parametrize("state", ["Active", "Announced"])
+def test_an_announced_topic_keeps_the_query_open(state: ClusterState) -> None:
+    west = SubscribedCluster({"t": "s"}, {}, state=state)
+    answers = {
+        "east": ClusterObservation({"t": TopicObservation({0: 12}, {}, topic_id="id")}, "Mk"),
+        "west": ClusterObservation({}, "Mw", missing=frozenset({"t"})),
+    }
+    planned_batch = plan(plan_input(ended(), {"east": EAST, "west": west}, answers, options=EVALUATED))
+    assert planned_batch.waits_for == ("west/t is announced, and not there yet" if state == "Announced" else "")
 
 
 def test_newer_metadata_not_in_force_keep_the_query_open() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dynamic_kafka.metadata.model import ClusterState
 from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.planning.advance import Limits, ranges_between
 from dynamic_kafka.planning.clock import Memory
@@ -33,6 +34,9 @@ class World:
         unseen: how many records producers have written since the ends were observed, by cluster.
         fenced: clusters that do not name their newest record: it may still be taken back.
         announced: clusters whose metadata announce them.
+        partitions: the number of partitions of a cluster, 1 by default; further ones are empty.
+        renamed: {cluster: the id that it had before}.
+        incomplete: why newer metadata may name more.
     """
 
     logs: dict[str, list[int]]
@@ -49,12 +53,15 @@ class World:
     unseen: dict[str, int] = field(default_factory=dict)
     fenced: set[str] = field(default_factory=set)
     announced: set[str] = field(default_factory=set)
+    partitions: dict[str, int] = field(default_factory=dict)
+    renamed: dict[str, str] = field(default_factory=dict)
+    incomplete: str = ""
 
     def plan(self) -> Planned:
         """Plan the next batch, and take it for read."""
         named = self.logs.keys() if self.named is None else self.named
         answers = {
-            cluster: ClusterObservation({"t": TopicObservation({0: self.end(cluster)})})
+            cluster: ClusterObservation({"t": TopicObservation(self.ends(cluster))})
             for cluster in named
             if cluster not in self.silent
         }
@@ -66,6 +73,7 @@ class World:
             now_ms=self.now_ms,
             options=options if self.drift else {},
             alignment=self.memory,
+            incomplete_metadata=self.incomplete,
         )
         planned = run_steps(plan_batch(replace(given, limits=self.limits)), self.answer)
         self.memory = planned.aligned.memory
@@ -84,14 +92,17 @@ class World:
         answers = {
             split: None if since is None and split.cluster in self.fenced else record(self.logs[split.cluster], since)
             for split, since in question.since_ms.items()
+            if split.partition == 0
         }
         return {split: answer for split, answer in answers.items() if answer is not None}
 
     def metadata(self, cluster: str) -> SubscribedCluster:
-        return SubscribedCluster({"t": "s"}, SERVERS, state="Announced" if cluster in self.announced else "Active")
+        state: ClusterState = "Announced" if cluster in self.announced else "Active"
+        return SubscribedCluster({"t": "s"}, SERVERS, renamed_from=self.renamed.get(cluster), state=state)
 
-    def end(self, cluster: str) -> int:
-        return max(len(self.rows(cluster)), len(self.logs[cluster]) - self.unseen.get(cluster, 0))
+    def ends(self, cluster: str) -> dict[int, int]:
+        end = max(len(self.rows(cluster)), len(self.logs[cluster]) - self.unseen.get(cluster, 0))
+        return {0: end} | dict.fromkeys(range(1, self.partitions.get(cluster, 1)), 0)
 
     def restarts(self) -> World:
         self.memory = Memory()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from dynamic_kafka.app.config.app_config import AppConfig
@@ -61,7 +62,8 @@ def init(
     needed = check_sources or declared.cluster is not None  # else there may be no metadata yet
     subscription = look_up(options) if needed else Subscription({}, ())
     if check_sources:
-        observe_all(options, subscription, timeout_s=deadline_s)
+        there = {name: named for name, named in subscription.clusters.items() if named.state != "Announced"}
+        observe_all(options, replace(subscription, clusters=there), timeout_s=deadline_s)
     home = find_home(config, declared, lambda: subscription)
     with _set_up(config, declared, home, deadline_s) as set_up:
         return set_up.make(parameters, dry_run=dry_run)

@@ -112,7 +112,7 @@ METRICS: Mapping[str, MetricDefinition] = {
         SPLIT, "1 for the slowest split, which the others wait for; in normal operation, too."
     ),
     "clock_announced": MetricDefinition(
-        CLUSTER, "1 while the clock waits for the first record of an announced cluster, 0 once it does so no longer."
+        CLUSTER, "1 while the clock waits for the first record of an announced cluster, 0 if none came in time."
     ),
     "restarts": MetricDefinition(SINK, "Restarts of the query within the process.", counter=True),
     "internal_topic_lost": MetricDefinition(
@@ -320,6 +320,9 @@ def _sink(families: _MetricFamilies, status: SinkStatus, known: Lags) -> None:
     families.add("clock_timestamp_seconds", labels, min(clocks) / 1000 if clocks else None)
     for split in {Split(**summary["clockHeldBy"]) for summary in status.summaries if summary.get("clockHeldBy")}:
         families.add("clock_held", (status.name, *split), 1)
-    for value, field in enumerate(("announcedTimedOut", "clockWaitsFor")):
-        for cluster in {cluster for summary in status.summaries for cluster in summary.get(field, ())}:
-            families.add("clock_announced", (status.name, cluster), value)
+    late, waited_for = (
+        {cluster for summary in status.summaries for cluster in summary.get(field, ())}
+        for field in ("announcedTimedOut", "clockWaitsFor")
+    )
+    for cluster in late | waited_for:
+        families.add("clock_announced", (status.name, cluster), cluster in waited_for)

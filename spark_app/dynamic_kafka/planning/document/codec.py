@@ -20,7 +20,7 @@ from there to "next". "epochBehind" is the same of "startEpoch", to "epoch".
 A document with a stop record has version 4: "ended" is the offset of the record in each such partition, and "over" is
 set once all splits of an unbounded run have reached theirs. Any other document is still written as version 3, which
 older releases read. Version 2 had neither "state" nor packed columns. A document with a clock has version 5: an older
-release would read on without alignment.
+release would read on without alignment. "announced" has the end of the wait for each announced cluster, or 0.
 """
 
 from __future__ import annotations

@@ -25,12 +25,13 @@ def rename(
     Active progress wins over parked progress, under either id.
     """
     clusters, parked, notes = dict(document.clusters), dict(document.parked), []
-    explicit = dict(document.explicit_ids)
+    explicit, announced = dict(document.explicit_ids), dict(document.announced)
     for cluster in sorted(wanted):
         old = _former_id(cluster, document, wanted, observed)
         if old is None:
             continue
         _move_ids(explicit, old, cluster)
+        _move_announcement(announced, old, cluster)
         if old not in clusters and old not in parked:
             continue
         if old in clusters:
@@ -38,7 +39,8 @@ def rename(
         _park_together(clusters, parked, old, cluster)
         text = f"cluster {old!r} is now {cluster!r}, and continues at its offsets under the new id"
         notes.append(Note("renamed", cluster, text, former=old))
-    return replace(document, clusters=clusters, parked=parked, explicit_ids=explicit), notes
+    moved = replace(document, clusters=clusters, parked=parked, explicit_ids=explicit, announced=announced)
+    return moved, notes
 
 
 def _former_id(
@@ -86,7 +88,7 @@ def recognise(
     refuses the other cases: two wanted ids of one cluster, and an id that was saved with another `cluster.id`.
     """
     clusters, parked, notes = dict(document.clusters), dict(document.parked), []
-    explicit = dict(document.explicit_ids)
+    explicit, announced = dict(document.explicit_ids), dict(document.announced)
     for cluster, answer in sorted(observed.items()):
         own = parked[cluster].kafka_id if cluster in parked else None
         fits = answer.kafka_id is not None and own in (None, answer.kafka_id)
@@ -102,9 +104,11 @@ def recognise(
                 clusters[cluster] = clusters.pop(old)
             _park_together(clusters, parked, old, cluster)
             _move_ids(explicit, old, cluster)
+            _move_announcement(announced, old, cluster)
             text = f"cluster {cluster!r} is the former {old!r} ({answer.kafka_id}): it continues at its offsets"
             notes.append(Note("renamed", cluster, text, former=old))
-    return replace(document, clusters=clusters, parked=parked, explicit_ids=explicit), notes
+    moved = replace(document, clusters=clusters, parked=parked, explicit_ids=explicit, announced=announced)
+    return moved, notes
 
 
 def carry_over(
@@ -120,6 +124,12 @@ def _move_ids(explicit: dict[str, Mapping[str, str]], old: str, new: str) -> Non
     """Let a renamed cluster keep the topic ids that its explicit starting offsets hold for."""
     if old in explicit:
         explicit[new] = {**explicit.pop(old), **explicit.get(new, {})}
+
+
+def _move_announcement(announced: dict[str, int], old: str, new: str) -> None:
+    """Let the wait for a renamed cluster go on, or be over, under its new id."""
+    if old in announced:
+        announced[new] = announced.pop(old)
 
 
 def _park_together(
