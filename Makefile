@@ -4,11 +4,11 @@ SHELL := bash
 PYTHON ?= python3
 BIN := .venv/bin
 export PYTHON
-# Each worker has brokers of its own. More than two with Spark keep two cores too busy for Spark's time limits, so the
-# last one has none: it runs the operator's tests, and those with brokers alone (tests/support/side_by_side.py).
+# Each worker has brokers and a Spark of its own; more than two with Spark keep two cores too busy for Spark's time
+# limits. The last one begins with the operator's tests, which mostly wait (tests/support/side_by_side.py).
 # Long files come first, in the order of the command line: the many short unit tests fill the gaps at the end. The
 # simulations are a minute each, so they come before those.
-WORKERS ?= 3
+WORKERS ?= 2
 SIDE_BY_SIDE := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 TESTED = $(WITH_READER) .ci/test $(BIN)/python -m pytest $(SIDE_BY_SIDE) $(or $(TESTS),tests/integration tests/unit/planning tests/unit)
 

@@ -7,44 +7,29 @@ Spark's time limits, so the last one of three or more takes none.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-from tests.support.places import ROOT
-
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
-Kind = Literal["kubernetes", "spark", "brokers", "unit"]
-
-_KUBERNETES = tuple(f"tests/integration/{name}/" for name in ("operator", "kube", "release"))
-_BROKERS = tuple(f"tests/integration/{name}/" for name in ("source", "internal_topics"))
-_SPARK = re.compile(r"spark|AppRun|KilledStory", re.IGNORECASE)
-LAST: tuple[Kind, ...] = ("kubernetes", "brokers", "unit", "spark")
-"""The kinds of files for the last worker, in their order."""
-OTHERS: tuple[Kind, ...] = ("spark", "brokers", "unit", "kubernetes")
-"""The same for the other workers."""
+WITH_KUBERNETES = tuple(f"tests/integration/{name}/" for name in ("operator", "kube", "release"))
+UNIT = "tests/unit/"
 
 
-@cache
-def kind_of(file: str) -> Kind:
-    """Return the kind of a file, by its folder and by whether it says anything about Spark."""
-    if file.startswith("tests/unit/"):
-        return "unit"
-    if file.startswith(_KUBERNETES):
-        return "kubernetes"
-    return "brokers" if file.startswith(_BROKERS) and not _SPARK.search((ROOT / file).read_text()) else "spark"
+def next_file(files: Iterable[str], *, kubernetes_first: bool, only: bool = False) -> str | None:
+    """Return the first file of a worker's own kind; without one, the first unit test; else, unless `only`, another."""
 
+    def rank(file: str) -> int:
+        if file.startswith(UNIT):
+            return 1
+        return 0 if file.startswith(WITH_KUBERNETES) == kubernetes_first else 2
 
-def next_file(files: Iterable[str], kinds: tuple[Kind, ...]) -> str | None:
-    """Return the first file of the first of these kinds that has any; None without one."""
-    wanted = [file for file in files if kind_of(file) in kinds]
-    return min(wanted, key=lambda file: kinds.index(kind_of(file)), default=None)
+    file = min(files, key=rank)
+    return None if only and rank(file) == 2 else file
 
 
 class KindFirst(LoadFileScheduling):  # type: ignore[misc]  # it ships no type information
@@ -52,8 +37,7 @@ class KindFirst(LoadFileScheduling):  # type: ignore[misc]  # it ships no type i
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         is_last = node.gateway.id == f"gw{self.numnodes - 1}"
-        kinds = LAST if is_last else OTHERS
-        file = next_file(self.workqueue, kinds[:-1] if is_last and self.numnodes > 2 else kinds)
+        file = next_file(self.workqueue, kubernetes_first=is_last, only=is_last and self.numnodes > 2)
         if file is None:
             node.shutdown()  # once it has run what it has
             return
