@@ -59,7 +59,7 @@ def test_the_source_of_this_version_reads_what_is_rendered() -> None:
     assert states == {"east": "Draining", "west": "Active"}
 
 
-def test_an_announced_cluster_is_rendered_for_readers_that_wait_for_it() -> None:
+def test_an_announced_cluster_needs_readers_that_wait_for_it() -> None:
     old = {**cluster("old"), "state": "Announced"}
     world = running()
     world.stream("orders", cluster("east"), old).settle()

@@ -182,7 +182,7 @@ def test_a_cluster_that_has_come_is_not_given_up() -> None:
     assert world.plan().aligned.given_up == ()
 
 
-def test_a_shorter_timeout_counts_at_once_and_a_longer_one_does_not() -> None:
+def test_only_a_shorter_timeout_counts_for_a_wait() -> None:
     world = joining()
     world.plan()
     for timeout, until_ms in (("5m", NOW + 300_000), ("2h", NOW + 300_000)):
