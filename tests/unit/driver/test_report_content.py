@@ -56,7 +56,7 @@ def test_the_operator_reads_what_the_driver_reports() -> None:
     read = Report.parse(report_text(state, drains, pod="uid-of-pod", beat=7))
 
     assert read == Report(
-        reader=2,
+        reader=3,
         abilities=frozenset({"live"}),
         applied=Revision(lineage="6f1c", counter=17),
         hash="sha256:17",
@@ -79,7 +79,7 @@ def test_the_json_form_does_not_change() -> None:
     report = json.loads(report_text(DRAINING, [TopicDrain("east", "old", 5, 1.26, False, "K")], pod="p", beat=1))
     assert report == {
         "contract": 1,
-        "reader": 2,
+        "reader": 3,
         "abilities": ["live"],
         "applied": "6f1c/17",
         "hash": "sha256:17",

@@ -142,8 +142,8 @@ class OffsetDocument:
         state: id of the state folder that the query has used; empty without one.
         clock_ms: a time that all active splits have passed with this batch, milliseconds since the epoch; None without
             alignment.
-        announced: {cluster id: when the clock stops to wait for it, milliseconds since the epoch}, for the clusters that
-            metadata announces. It is 0 once a batch has had records of the cluster (`planning.announced`).
+        announced: {cluster id: when the clock stops to wait for it, milliseconds since the epoch}, for the clusters
+            that metadata announces. It is 0 once a batch has had records of the cluster (`planning.announced`).
         logged, fingerprint: caches of `planning.document.codec`: the document's JSON, and its hash. A changed copy
             of the document starts without them.
     """
