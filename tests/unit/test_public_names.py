@@ -25,6 +25,7 @@ def test_the_public_names_are_pinned() -> None:
         "cause_of",
         "register",
         "stop_when_finished",
+        "watermark",
     ]
     assert all(getattr(dynamic_kafka, name).__name__ == name for name in dynamic_kafka.__all__)
 
