@@ -81,8 +81,8 @@ def awaited_before_the_end(
     announced = [
         f"{cluster}/{name}"
         for cluster, want in sorted(wanted.items())
-        for name in sorted(want.topics.keys() & answers[cluster].missing)
-        if want.state == "Announced"
+        for name in sorted(want.topics)
+        if want.state == "Announced" and name in answers[cluster].missing
     ]
     if announced:
         return f"{first_few(announced)} is announced, and not there yet"

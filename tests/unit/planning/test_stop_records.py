@@ -180,6 +180,7 @@ def test_newer_metadata_not_in_force_keep_the_query_open() -> None:
             "not all partitions are described of east/u",
         ),
         ({}, ""),
+        ({"wanted": {"east": EAST, "west": SubscribedCluster({}, {})}}, ""),
     ],
 )
 def test_a_query_that_goes_on_gives_the_reason(more: dict[str, Any], why: str) -> None:
