@@ -61,8 +61,8 @@ class StreamCluster(Part):
             and partition. They are resolved once, when the source first sees them. Absent: reading does not end.
         renamed_from: the former id of this cluster, whose saved offsets the new id takes over. For a cluster of a
             ConfigMap that had no `clusterId`, the former id is its bootstrap servers.
-        state: `Announced` for a cluster that will join with old records: the clocks of queries with
-            `watermarkAlignmentMaxDrift` wait for its first ones. It need not have its topics yet, nor answer.
+        state: `Announced` for a cluster that joins later: the clocks of queries with `watermarkAlignmentMaxDrift` stand
+            still until it has records. It need not have its topics yet, nor answer. docs/how-to/time.md says how.
         cluster_ref: reserved for a later version; must not be set.
     """
 
