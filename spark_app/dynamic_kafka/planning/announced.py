@@ -8,11 +8,13 @@ The wait ends after `announcedTimeout` at the latest. Its end is in the offset d
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.planning.document.progress import OffsetDocument
+from dynamic_kafka.planning.observation import Note
 
 _ARRIVED = 0
 """The end of the wait for a cluster that has come. It stays until metadata announces the cluster no more."""
@@ -45,3 +47,21 @@ def arrived(announced: Mapping[str, int], clusters: Collection[str]) -> dict[str
 def not_arrived(progress: OffsetDocument) -> dict[str, int]:
     """Return the end of the wait for each announced cluster that has not come, milliseconds since the epoch."""
     return {cluster: until_ms for cluster, until_ms in progress.announced.items() if until_ms != _ARRIVED}
+
+
+def announcement_notes(before: OffsetDocument, after: OffsetDocument) -> Iterator[Note]:
+    """Yield the waits that begin with a batch, and those that end by it.
+
+    Args:
+        before, after: the documents around the batch, renames applied to both.
+    """
+    for cluster, until_ms in after.announced.items():
+        was_ms = before.announced.get(cluster)
+        if was_ms is None and until_ms != _ARRIVED:
+            until = f"{datetime.fromtimestamp(until_ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+            text = (
+                f"cluster {cluster!r} is announced: the clock waits for its first record, until {until} at the latest"
+            )
+            yield Note("announced", cluster, text)
+        elif was_ms != until_ms == _ARRIVED:
+            yield Note("announced", cluster, f"cluster {cluster!r} has come: the clock waits for it no longer")

@@ -67,7 +67,7 @@ def observed_topic(answers: Mapping[str, ClusterObservation], cluster: str, topi
     return answer.topics.get(topic) if answer is not None else None
 
 
-NoteKind = Literal["new", "parked", "resumed", "expired", "renamed", "recreated", "data-loss"]
+NoteKind = Literal["new", "parked", "resumed", "expired", "renamed", "recreated", "data-loss", "announced"]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.planning.advance import Plan, advance, open_splits
-from dynamic_kafka.planning.announced import note_announced
+from dynamic_kafka.planning.announced import announcement_notes, note_announced
 from dynamic_kafka.planning.checks import check_clusters, check_homes, check_topics, refuse_own_topics, void_acceptances
 from dynamic_kafka.planning.clock import NOT_ALIGNED, Aligned, align, time_warnings
 from dynamic_kafka.planning.document.progress import OffsetDocument, has_stop_records
@@ -117,25 +117,26 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
         ready = replace(ready, over=not waits_for)
     ready = _with_announced(given, ready, wanted)
     aligned = yield from _aligned(given, ready, answers)
+    plan = advance(
+        logged,
+        ready,
+        observed=answers,
+        limits=given.limits,
+        query=given.new_query_id,
+        state=given.state,
+        room=aligned.room,
+        clock_ms=aligned.clock_ms,
+        goal_ms=aligned.goal_ms,
+    )
     return Planned(
-        plan=advance(
-            logged,
-            ready,
-            observed=answers,
-            limits=given.limits,
-            query=given.new_query_id,
-            state=given.state,
-            room=aligned.room,
-            clock_ms=aligned.clock_ms,
-            goal_ms=aligned.goal_ms,
-        ),
+        plan=plan,
         wanted=wanted,
         answers=answers,
         reconciled=reconciled,
         opened=opened,
         losses=outcome.losses,
         refused=outcome.refused,
-        notes=(*renamed, *outcome.notes, *reconciled.notes),
+        notes=(*renamed, *outcome.notes, *reconciled.notes, *announcement_notes(saved, plan.document)),
         warnings={
             **kept_stop_warnings(given, reconciled.document),
             **integrity.warnings,

@@ -304,6 +304,17 @@ def test_a_source_of_another_kind_says_nothing() -> None:
     assert StatusBoard(["lake"]).progress("lake", foreign, 0.0) is None
 
 
+def test_the_live_table_shows_the_clock_and_what_holds_it(board: StatusBoard) -> None:
+    before, after = (document(number, "east", "west", offset=10) for number in (2, 3))
+    held = {"cluster": "west", "topic": "orders", "partition": 0}
+    board.progress("lake", event(2, before, after, clock=1_700_000_000_500, clockHeldBy=held), 30.0)
+    assert progress_table("app", board.sinks(), {}).caption == (
+        "clock of lake: 2023-11-14 22:13:20Z, held by west/orders[0]"
+    )
+    board.progress("lake", event(3, before, after, clock=None, clockHeldBy=None, clockWaitsFor=["old"]), 30.0)
+    assert progress_table("app", board.sinks(), {}).caption == "clock of lake: none yet, waits for old (announced)"
+
+
 def test_the_live_table_shows_clusters_lag_and_trouble(board: StatusBoard) -> None:
     before = document(2, "east", "west", offset=10)
     stalled = {"east": {"stalled": "no answer"}}

@@ -96,6 +96,21 @@ def test_an_announcement_is_logged_before_any_record_comes() -> None:
     assert (world.logged.number, world.logged.announced) == (before + 1, {"old": NOW + HOUR})
 
 
+def test_the_log_has_the_begin_and_the_end_of_a_wait() -> None:
+    world = joining()
+    [begins] = world.plan().notes[-1:]
+    assert begins.text == (
+        "cluster 'old' is announced: the clock waits for its first record, until 1970-01-01T01:16:40Z at the latest"
+    )
+    assert world.plan().notes == ()
+    world.silent.clear()
+    world.logs["old"] += [99]
+    assert [note.text for note in world.plan().notes if note.kind == "announced"] == [
+        "cluster 'old' has come: the clock waits for it no longer"
+    ]
+    assert world.plan().notes == ()
+
+
 def test_a_cluster_that_has_come_holds_the_clock_as_others_do() -> None:
     world = joining()
     world.silent.clear()

@@ -6,7 +6,8 @@ import contextlib
 import os
 import sys
 import termios
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console
@@ -27,7 +28,8 @@ def progress_table(name: str, sinks: Mapping[str, SinkStatus], ends: Mapping[Spl
     Args:
         ends: the end offsets of splits, as far as they are known.
     """
-    table = Table(*COLUMNS, title=name, title_justify="left")
+    clocks = "\n".join(line for status in sinks.values() for line in _clock_lines(status))
+    table = Table(*COLUMNS, title=name, title_justify="left", caption=clocks or None, caption_justify="left")
     for status in sinks.values():
         rows = _cluster_rows(status, ends) or [("–", "", "", "", status.state)]
         for index, row in enumerate(rows):
@@ -77,6 +79,19 @@ def _set_terminal(mode: list[Any]) -> None:
         if os.tcgetpgrp(sys.stdin.fileno()) != os.getpgrp():
             return
     termios.tcsetattr(sys.stdin, termios.TCSANOW, mode)
+
+
+def _clock_lines(status: SinkStatus) -> Iterator[str]:
+    """Yield the clock of each aligned stream of a query, and what holds it."""
+    for summary in status.summaries:
+        if "clock" not in summary:
+            continue
+        clock_ms, held_by = summary["clock"], summary.get("clockHeldBy")
+        at = "none yet" if clock_ms is None else f"{datetime.fromtimestamp(clock_ms // 1000, UTC):%Y-%m-%d %H:%M:%SZ}"
+        holder = f", held by {Split(**held_by)}" if held_by else ""
+        waits_for = ", ".join(summary.get("clockWaitsFor", ()))
+        waits = f", waits for {waits_for} (announced)" if waits_for else ""
+        yield escape(f"clock of {status.name}: {at}{holder}{waits}")
 
 
 def _cluster_rows(status: SinkStatus, ends: Mapping[Split, int]) -> list[tuple[str, str, str, str, str]]:
