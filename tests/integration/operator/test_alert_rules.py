@@ -194,7 +194,7 @@ CASES = {
             ("a clock that stands while records wait", "100+60x5 400x60", "9x70", {}, 19, 26),
             ("a stream without new records", "400x60", "0x20 9 0x40", {}, 40, None),
             ("a backlog that is read", "100+1x60", "9x70", {}, 40, None),
-            ("a driver that has just started", "400x22", "9x22", {}, 21, None),
+            ("a driver that has just started", "400x22", "9x22", {}, 19, None),
             (
                 "a clock that has waited for an announced cluster, and begins to move",
                 "400x40 401+1x40",
