@@ -10,6 +10,7 @@ import difflib
 import re
 import shlex
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 _LOG_IN_OF_URL = re.compile(r"(?<=://)[^/\s]+@")
 _PEM = re.compile(r"-----BEGIN [A-Z ]+-----.*?(?:-----END [A-Z ]+-----|\Z)", re.DOTALL)
@@ -39,6 +40,15 @@ def without_secrets(text: str) -> str:
     """
     without_blocks = _PEM.sub(MASK, _LOG_IN_OF_URL.sub(f"{MASK}@", text))
     return _NAMED_SECRET.sub(lambda match: match[1] + MASK, without_blocks)
+
+
+def utc(at_ms: int) -> str:
+    """Return a time, in milliseconds since the epoch, in full seconds.
+
+    >>> utc(1_700_000_000_500)
+    '2023-11-14 22:13:20Z'
+    """
+    return f"{datetime.fromtimestamp(at_ms // 1000, UTC):%Y-%m-%d %H:%M:%S}Z"
 
 
 def first_few(items: Iterable[object], limit: int = 10, *, separator: str = ", ") -> str:

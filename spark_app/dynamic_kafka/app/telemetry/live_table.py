@@ -7,7 +7,6 @@ import os
 import sys
 import termios
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console
@@ -18,6 +17,7 @@ from rich.table import Table
 from dynamic_kafka.app.telemetry.metrics import lags
 from dynamic_kafka.driver.report.sink_status import SinkStatus, StatusBoard
 from dynamic_kafka.planning.splits import Split
+from dynamic_kafka.wording import utc
 
 COLUMNS = ("sink", "batch", "rows/s", "cluster", "splits", "lag", "parked", "state")
 
@@ -87,7 +87,7 @@ def _clock_lines(status: SinkStatus) -> Iterator[str]:
         if "clock" not in summary:
             continue
         clock_ms, held_by = summary["clock"], summary.get("clockHeldBy")
-        at = "none yet" if clock_ms is None else f"{datetime.fromtimestamp(clock_ms // 1000, UTC):%Y-%m-%d %H:%M:%SZ}"
+        at = "none yet" if clock_ms is None else utc(clock_ms)
         holder = f", held by {Split(**held_by)}" if held_by else ""
         waits_for = ", ".join(summary.get("clockWaitsFor", ()))
         waits = f", waits for {waits_for} (announced)" if waits_for else ""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
+
+from dynamic_kafka.wording import utc
 
 _STEPS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
@@ -32,7 +33,7 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 def shown_time(at_ms: int, now_ms: int | None = None) -> str:
     """Return a time, in milliseconds since the epoch, as UTC with its distance: `2026-11-28 02:10:07Z (in 7 d)`."""
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    text = f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}Z"
+    text = utc(at_ms)
     seconds = round(abs(at_ms - now) / 1000)
     # Rounded: a retention of 7 d is 7 d a moment later, too. Hence from 95 % of a unit on, its number is 1.
     count, unit = next(((round(seconds / size), unit) for size, unit in _STEPS if seconds >= 0.95 * size), (0, "s"))
