@@ -34,7 +34,6 @@ setup: ## Make .venv from the lock, with Spark's class archive; fetch broker jar
 
 setup-spark42: ## Make a second environment with the oldest supported Spark, for tests that compare and of Spark Connect
 	@.ci/venv .venv-spark42 requirements/spark42.lock
-	@.venv-spark42/bin/python -m tests.support.spark_warm_up
 
 setup-kube: ## Run setup, and build Kubernetes and the spark-operator for tests, once per machine, into the user's cache
 	@.ci/prerequisites --go
@@ -51,7 +50,7 @@ kube-programs:
 test: setup-all ## Run lint, the unit tests and a story of each chapter (TESTS='files': all tests of these; ARGS='options of pytest', WORKERS=)
 	@$(TESTED) $(if $(TESTS),,--tier=test) $(ARGS)
 
-test-all: setup-all ## Run everything that passes or fails (ARGS=, WORKERS=, READER=python, SEEDS=all: longer simulations)
+test-all: setup-all ## Run everything that passes or fails (ARGS=, WORKERS=, READER=python, SEEDS=all: all cases of each matrix, SAMPLE=n)
 	@$(TESTED) $(if $(READER),,--tier=test-all) $(ARGS)
 
 test-changed: setup ## Run the tests of what changed since BASE=origin/main, in files or in their folder (BASE=, ARGS=)

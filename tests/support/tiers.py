@@ -3,17 +3,23 @@
 A file or a test is deep by `pytest.mark.deep("why, in one line")`: kills at each step, matrices, the second reader,
 real drivers, images. Each chapter of the product keeps one story that is not. The plugin counts what was left out.
 
+Some deep tests are `sampled`, too: the cases of a matrix, and the second reader. `make test-all` runs a random third of
+those of each file, and prints the seed. `SAMPLE` repeats a run's choice; `SEEDS=all` runs all of them, as a release does.
+
 It also counts what the tests start, and fails a run that starts more than `tests/budget.toml` allows its tier. It does
 not count what fixtures of the session start: each worker has its own.
 """
 
 from __future__ import annotations
 
+import os
+import random
 import re
 import sys
 import tomllib
-from collections import Counter
-from collections.abc import Generator
+from collections import Counter, defaultdict
+from collections.abc import Generator, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,7 +47,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin to count, in this process."""
+    """Begin to count, in this process. Its workers inherit the choice, so all of them leave out the same cases."""
+    os.environ.setdefault("SAMPLE", str(random.SystemRandom().randrange(10**6)))
     config.stash[_STARTED] = Counter()
     _counts.clear()
     sys.addaudithook(_count)
@@ -69,14 +76,31 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Generator[None, 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the deep tests in the tier `test`; refuse a mark that gives no reason."""
-    deep = [item for item in items if any(_reason(item, mark) for mark in item.iter_markers("deep"))]
-    if config.getoption("--tier") != "test" or not deep:
-        return
-    config.hook.pytest_deselected(items=deep)
-    left_out = set(deep)
+    """Leave out the deep tests in the tier `test`, two thirds of the sampled ones in `test-all`.
+
+    A mark that gives no reason is refused.
+    """
+    deep = {item for item in items if any(_reason(item, mark) for mark in item.iter_markers("deep"))}
+    tier = config.getoption("--tier")
+    left_out = deep if tier == "test" else set[pytest.Item]()
+    if tier == "test-all" and os.environ.get("SEEDS") != "all":
+        left_out = _not_sampled(items)
+    config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
-    config.stash[_LEFT_OUT] = len(deep)
+    config.stash[_LEFT_OUT] = len(left_out)
+
+
+def _not_sampled(items: Iterable[pytest.Item]) -> set[pytest.Item]:
+    """Return all sampled items but a random third of each file's, rounded up."""
+    sampled = defaultdict[Path, list[pytest.Item]](list)
+    for item in items:
+        if item.get_closest_marker("sampled"):
+            sampled[item.path].append(item)
+    left_out = set[pytest.Item]()
+    for path, cases in sampled.items():
+        chosen = random.Random(f"{os.environ['SAMPLE']} {path.name}")
+        left_out.update(chosen.sample(cases, len(cases) * 2 // 3))
+    return left_out
 
 
 def _reason(item: pytest.Item, mark: pytest.Mark) -> str:
@@ -126,4 +150,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     for kind in _excess(config):
         terminalreporter.write_line(f"Too many {kind}: share them, or raise tests/budget.toml and say why")
     if left_out := config.stash.get(_LEFT_OUT, 0):
-        terminalreporter.write_line(f"{left_out} deep tests were left out: `make test-all` runs them, too")
+        more = "`make test-all` runs them, too"
+        if config.getoption("--tier") == "test-all":
+            more = f"`SEEDS=all` runs all of them, `SAMPLE={os.environ['SAMPLE']}` this choice"
+        terminalreporter.write_line(f"{left_out} deep tests were left out: {more}")

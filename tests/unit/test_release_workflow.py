@@ -131,6 +131,8 @@ def test_the_package_index_comes_last() -> None:
     assert JOBS["dist"]["needs"] == JOBS["dist-arm64"]["needs"] == ["test", "e2e"]
 
 
-def test_the_weekly_run_in_pods_is_the_job_of_a_release() -> None:
+def test_the_weekly_jobs_are_those_of_a_release() -> None:
     weekly = yaml.safe_load((ROOT / ".github" / "workflows" / "weekly.yml").read_text())
-    assert weekly["jobs"] == {"e2e": JOBS["e2e"]}
+    assert weekly["jobs"].keys() == {"all-cases", "e2e"} and weekly["jobs"]["e2e"] == JOBS["e2e"]
+    steps = weekly["jobs"]["all-cases"]["steps"]
+    assert steps == JOBS["test"]["steps"][: len(steps)] and steps[-1] == {"run": ".ci/run", "env": {"SEEDS": "all"}}

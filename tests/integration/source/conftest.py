@@ -22,7 +22,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run each test of a file marked `both_readers` with both, but for those on the shared Spark session."""
     if metafunc.definition.get_closest_marker("both_readers") and "spark" not in metafunc.fixturenames:
         default, *others = readers()
-        deep = [pytest.param(name, marks=pytest.mark.deep("the second reader")) for name in others]
+        marks = [pytest.mark.deep("the second reader"), pytest.mark.sampled]
+        deep = [pytest.param(name, marks=marks) for name in others]
         metafunc.parametrize("each_reader", [default, *deep], indirect=True)
 
 

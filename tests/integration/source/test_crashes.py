@@ -74,6 +74,7 @@ def orders(brokers: Brokers, topic: Topic) -> str:
 
 
 @DEEP
+@pytest.mark.sampled
 @pytest.mark.parametrize("first_batch", [True, False], ids=["in the first batch", "in a later batch"])
 @pytest.mark.parametrize("point", CRASH_POINTS)
 def test_after_a_crash_every_record_is_delivered_once(
@@ -93,6 +94,7 @@ def test_after_a_crash_every_record_is_delivered_once(
 
 
 @DEEP
+@pytest.mark.sampled
 @pytest.mark.parametrize("point", CRASH_POINTS)
 def test_a_crash_while_a_cluster_is_removed_loses_nothing(
     brokers: Brokers, orders: str, path: Path, point: CrashPoint, caplog: pytest.LogCaptureFixture

@@ -67,6 +67,7 @@ def produce_mixed(brokers: Brokers, orders: str) -> tuple[Rows, set[Letter]]:
 
 
 @DEEP
+@pytest.mark.sampled
 @pytest.mark.parametrize("crash", [None, *CRASH_POINTS])
 def test_a_crash_loses_no_record_and_repeats_keys_only(
     *,

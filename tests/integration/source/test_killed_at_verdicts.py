@@ -90,6 +90,7 @@ def story(tmp_path: Path, brokers: Brokers, orders: str, kill: str, monkeypatch:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.sampled
 @pytest.mark.parametrize("kill", KILLS)
 def test_a_killed_process_changes_no_verdict(spark: SparkSession, story: Story, kill: str) -> None:
     # Given a driver whose executor holds a range, or which plans nothing for a while

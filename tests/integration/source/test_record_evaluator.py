@@ -110,6 +110,7 @@ def test_the_last_batch_needs_no_cluster(run: SourceRun, brokers: Brokers, order
 
 
 @DEEP
+@pytest.mark.sampled
 @pytest.mark.parametrize("crash", CRASH_POINTS)
 @pytest.mark.parametrize("later", ["is_end", "never", "always", None])
 def test_a_crash_changes_no_row(

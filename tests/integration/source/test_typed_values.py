@@ -70,6 +70,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @DEEP
+@pytest.mark.sampled
 @pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("crash", [None, *CRASH_POINTS])
 @pytest.mark.parametrize("mode", ["permissive", "dropmalformed"])
@@ -106,6 +107,7 @@ def dead(brokers: Brokers, topic: Topic) -> str:
 
 
 @DEEP
+@pytest.mark.sampled
 @pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("crash", [None, "reading", "read", "sunk", "committed"])
 def test_malformed_records_become_dead_letters(
@@ -126,6 +128,7 @@ def test_malformed_records_become_dead_letters(
 
 
 @DEEP
+@pytest.mark.sampled
 @pytest.mark.parametrize("evaluator", ["is_last", "LastMask"])
 @pytest.mark.parametrize("mode", ["permissive", "dropmalformed", "deadletter", "failfast"])
 def test_an_evaluator_sees_decoded_values(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.support.places import ROOT
@@ -31,7 +33,9 @@ EACH_WAY = pytest.mark.parametrize("workers", [[], ["--numprocesses=2"]], ids=["
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    pytester.makeini("[pytest]\nmarkers = deep(reason)\naddopts = -p tests.support.tiers")
+    for choice in ("SAMPLE", "SEEDS"):
+        monkeypatch.delenv(choice, raising=False)
+    pytester.makeini("[pytest]\nmarkers = deep(reason)\n sampled\naddopts = -p tests.support.tiers")
     pytester.makepyfile(TESTS)
     pytester.mkdir("tests").joinpath("budget.toml").write_text("[test]\nbrokers = 1\n[test-all]\nbrokers = 1\n")
     return pytester
@@ -59,6 +63,36 @@ def test_without_a_tier_all_run_without_a_budget(project: pytest.Pytester) -> No
     result = project.runpytest_subprocess()
     result.assert_outcomes(passed=2)
     result.stdout.no_fnmatch_line("*started by tests*")
+
+
+MATRIX = """
+    import pytest
+
+    @pytest.mark.sampled
+    @pytest.mark.parametrize("case", range(10))
+    def test_case(case): pass
+"""
+
+
+def test_a_random_third_of_the_sampled_cases_is_run(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.makepyfile(test_matrix=MATRIX)
+
+    def run(*workers: str, **chosen: str) -> tuple[set[str], str]:
+        for name, text in chosen.items():
+            monkeypatch.setenv(name, text)
+        printed = project.runpytest_subprocess("--tier=test-all", "-v", *workers).stdout.str()
+        return set(re.findall(r"test_matrix.py::test_case\[\d\]", printed)), printed
+
+    cases, printed = run("--numprocesses=2")
+    assert len(cases) == 4
+    said = r"6 deep tests were left out: `SEEDS=all` runs all of them, `SAMPLE=(\d+)` this choice"
+    [choice] = re.findall(said, printed)
+
+    assert run(SAMPLE=choice)[0] == cases
+    assert run(SAMPLE="1")[0] != run(SAMPLE="2")[0]
+    assert len(run(SEEDS="all")[0]) == 10
 
 
 @pytest.mark.parametrize("mark", ["deep", "deep()", "deep(reason='x')"])
