@@ -119,7 +119,8 @@ class Enumerator:
         # A batch that this process has planned has the ids of the metadata in force: it needs no answers.
         observation = self.replays.observation or Observation(self.observer.in_force().subscription, {})
         driver, ended = self.replays.incarnation.name, self.replays.amendments.stop_records_of(last)
-        return make_tasks(self.options, observation, last, ranges, driver=driver, ended=ended)
+        clock = first.clock_ms
+        return make_tasks(self.options, observation, last, ranges, clock_ms=clock, driver=driver, ended=ended)
 
     def prepare_available_now(self) -> None:
         """Fix the present ends as targets: a run of `Trigger.AvailableNow` reads up to there and no further."""

@@ -28,6 +28,7 @@ def make_tasks(
     document: OffsetDocument,
     ranges: Sequence[SplitRange],
     *,
+    clock_ms: int | None = None,
     driver: str = "",
     ended: Iterable[StopRecord] = (),
 ) -> list[ReadTask]:
@@ -38,6 +39,7 @@ def make_tasks(
 
     Args:
         observation: the metadata in force, and for a replay the answers by which it was decided.
+        clock_ms: the clock before the batch; rows that are older are late.
         driver: the name of this driver (`state.incarnation`).
         ended: the stop records at which the ranges end.
     """
@@ -86,6 +88,7 @@ def make_tasks(
                 topic_integrity=options.topic_integrity_check,
                 reader=options.reader,
                 columns=options.columns,
+                clock_ms=clock_ms,
             )
         )
     return tasks

@@ -27,6 +27,7 @@ class ClientCounts:
         errors: connections that failed or broke.
         dead_letters: refused records of the cluster that were written to the dead-letter topic.
         dropped: malformed records of the cluster that `mode=dropmalformed` has left out.
+        late: rows that were older than the stream's clock.
         native, python: ranges read by the native reader, and by the one in Python.
     """
 
@@ -38,6 +39,7 @@ class ClientCounts:
     errors: int = 0
     dead_letters: int = 0
     dropped: int = 0
+    late: int = 0
     native: int = 0
     python: int = 0
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynamic_kafka.errors import DriverReplacedError, DynamicKafkaError, OptionError
-from dynamic_kafka.executor.reading.columns import SIZE
+from dynamic_kafka.executor.reading.columns import SIZE, TIMESTAMP
 from dynamic_kafka.kafka.config import ClusterClient
-from dynamic_kafka.options.columns import all_columns
+from dynamic_kafka.options.columns import LATE, all_columns
 from dynamic_kafka.planning.sameness.integrity import TopicChange
 from dynamic_kafka.planning.splits import Split, SplitRange
 from dynamic_kafka.state.folder import STOP_RECORD, StateFolder
@@ -121,6 +121,7 @@ class ReadTask:
         topic_integrity: `topicIntegrityCheck`.
         include_headers: whether the record evaluator gets headers in its batches.
         columns: the columns of Spark's rows.
+        clock_ms: the stream's clock when the batch was planned, milliseconds since the epoch. Older rows are late.
         reader: the option `reader`.
         active: all clusters of the plan; an executor closes this source's consumers of other clusters.
         read_timeout_s: seconds without any progress after which the range fails.
@@ -152,12 +153,21 @@ class ReadTask:
     topic_integrity: bool = False
     reader: str = "auto"
     columns: tuple[str, ...] = all_columns(include_headers=False)
+    clock_ms: int | None = None
 
     @property
     def reported_columns(self) -> tuple[str, ...]:
         """The columns of the rows, then those that only read reports need."""
         more = ("timestamp", SIZE) if self.statistics else ()
         return tuple(dict.fromkeys((*self.columns, *more)))
+
+    @property
+    def read_columns(self) -> tuple[str, ...]:
+        """The columns of the records from which the reported ones are made."""
+        reported = self.reported_columns
+        if LATE not in reported:
+            return reported
+        return tuple(dict.fromkeys((*(name for name in reported if name != LATE), TIMESTAMP)))
 
     @property
     def timeout_advice(self) -> str:

@@ -91,6 +91,24 @@ def check_evaluator_name(name: str) -> None:
         raise OptionError(f"evaluators: the name {name!r} is wrong: it has letters, digits, `_` and `-`")
 
 
+def check_time_characteristic(text: str, where: str) -> None:
+    """Refuse ingestion time, which Spark has."""
+    if text.lower() == "ingestion":
+        raise OptionError(
+            f"{where} is '{text}', which Spark has by itself: take the option out, and put the watermark on a column of"
+            " `current_timestamp()`, one logged value for each batch (docs/how-to/time.md)"
+        )
+
+
+def check_watermark_mode(text: str, where: str) -> None:
+    """Refuse a clock that records set."""
+    if text.lower() == "punctuated":
+        raise OptionError(
+            f"{where} is '{text}', but the driver chooses the clock before a record is read, so no record can set it;"
+            " set watermarkMode=periodic (docs/how-to/time.md)"
+        )
+
+
 def check_watermark_delay(delay_ms: int, max_drift_ms: int | None, where: str) -> None:
     """Refuse a watermark under which Spark would drop rows of a cluster that lags.
 

@@ -20,6 +20,8 @@ COLUMNS = (
     "kafka_stream",
 )
 """The columns of Spark's Kafka source in its order, then cluster and stream."""
+LATE = "kafka_late"
+"""A column of queries with `watermarkMode`: whether the row is older than the clock was when its batch was planned."""
 
 
 def all_columns(*, include_headers: bool) -> tuple[str, ...]:
@@ -27,17 +29,18 @@ def all_columns(*, include_headers: bool) -> tuple[str, ...]:
     return tuple(name for name in COLUMNS if include_headers or name != HEADERS)
 
 
-def parse_columns(given: GivenOptions, *, include_headers: bool) -> tuple[str, ...]:
+def parse_columns(given: GivenOptions, *, include_headers: bool, has_late: bool = False) -> tuple[str, ...]:
     """Return the columns of the rows, in the order of the option `columns`; all of them without it.
 
     Args:
         include_headers: the option `includeHeaders`.
+        has_late: whether there is a column `LATE`.
 
     Raises:
         OptionError: a name is empty, unknown or there twice, or headers are chosen and refused at once.
     """
     if not given.has("columns"):
-        return all_columns(include_headers=include_headers)
+        return (*all_columns(include_headers=include_headers), *((LATE,) if has_late else ()))
     text, where = given.given_text("columns"), given.where("columns")
     if text.startswith("["):  # a list in `app.yaml`
         raise OptionError(f"{where} is a list; write the names as one text with ',' between them: value,timestamp")
@@ -45,7 +48,9 @@ def parse_columns(given: GivenOptions, *, include_headers: bool) -> tuple[str, .
     for at, name in enumerate(names):
         if not name:
             raise OptionError(f"{where} is '{text}', which has an empty name; put one ',' between two names")
-        if name not in COLUMNS:
+        if name == LATE and not has_late:
+            raise OptionError(f"{where} names {name!r}, which is there only with watermarkMode=periodic")
+        if name not in (*COLUMNS, LATE):
             near = did_you_mean(name, COLUMNS) or f"; the columns are {', '.join(COLUMNS)}"
             raise OptionError(f"{where} names {name!r}, which is no column of the source{near}")
         if name in names[:at]:

@@ -48,15 +48,25 @@ IGNORED_OPTIONS = (
 )
 """Options of Spark's and Flink's sources that are accepted without effect, each with the reason."""
 
-FUTURE_OPTIONS = (
-    Option("watermarkMode", "text", ""),
-    Option("timeCharacteristic", "text", ""),
+REFUSED_OPTIONS = (
+    Option("watermarkInterval", "text", "each batch moves the clock; set the interval of the query's trigger"),
+    Option(
+        "timestampAssigner",
+        "text",
+        "the clock follows the records' Kafka timestamps; let the producers set them to the time of the event, or give"
+        " the watermark's delay room for the difference",
+    ),
+    Option(
+        "punctuationAssigner",
+        "text",
+        "the driver chooses the clock before a record is read, so no record can set it; set watermarkMode=periodic",
+    ),
 )
-"""Options of later versions. This version refuses them, so that no job relies on them."""
+"""Options of Flink's source and its watermarks that have no place here, each with the reason and what to do."""
 
 OPTIONS: Mapping[str, Option] = {
     option.name: option
-    for options in (*map(declared_options, SECTIONS.values()), IGNORED_OPTIONS, FUTURE_OPTIONS)
+    for options in (*map(declared_options, SECTIONS.values()), IGNORED_OPTIONS, REFUSED_OPTIONS)
     for option in options
 }
 """Every known option by name."""

@@ -60,7 +60,9 @@ def parse_options(options: Mapping[str, str], *, mode: Mode) -> SourceOptions:
     _check_rates(given, fields["min_offsets_per_trigger"], fields["max_offsets_per_trigger"])
     if given.has("idleTimeout") and fields["alignment_max_drift_ms"] is None:
         warnings.append("option 'idleTimeout' has no effect without 'watermarkAlignmentMaxDrift'")
-    columns = parse_columns(given, include_headers=fields["include_headers"])
+    _check_time(given, fields)
+    has_late = fields["watermark_mode"] == "periodic"
+    columns = parse_columns(given, include_headers=fields["include_headers"], has_late=has_late)
     warnings += _check_headers(given, columns, fields)
     fields["include_headers"] |= HEADERS in columns
     state_location = fields["state_location"]
@@ -119,6 +121,18 @@ def _without_unit(given: GivenOptions) -> Iterator[str]:
         warning = unit_warning(given.text(option.name) or "", where=where) if option.kind == "duration" else None
         if warning is not None and not _MILLISECONDS.search(where):
             yield warning
+
+
+def _check_time(given: GivenOptions, fields: Mapping[str, Any]) -> None:
+    """Refuse a clock that nothing sets, and one for a query that goes by no clock."""
+    drift, mode = "watermarkAlignmentMaxDrift", "watermarkMode"
+    if fields["watermark_mode"] == "periodic" and not given.has(drift):
+        raise OptionError(f"{given.where(mode)} is 'periodic', which needs '{drift}': it makes the clock")
+    if fields["time_characteristic"] == "processing" and given.has(drift):
+        raise OptionError(
+            f"{given.where('timeCharacteristic')} is 'processing', which has no clock, but {given.where(drift)} makes"
+            " one; take one of them out"
+        )
 
 
 def _check_rates(given: GivenOptions, lowest: int | None, highest: int | None) -> None:

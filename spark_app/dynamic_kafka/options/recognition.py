@@ -14,7 +14,7 @@ from typing import Any
 
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.options.durations import parse_duration_ms
-from dynamic_kafka.options.index import BY_KEY, FUTURE_OPTIONS, OPTIONS
+from dynamic_kafka.options.index import BY_KEY, OPTIONS, REFUSED_OPTIONS
 from dynamic_kafka.options.option import Option
 from dynamic_kafka.options.secrets import check_no_literal_secret
 from dynamic_kafka.wording import nearest
@@ -121,7 +121,7 @@ def recognise(options: Mapping[str, str]) -> GivenOptions:
     """Sort the given keys into options of the source, client properties and options of users' own classes.
 
     Raises:
-        OptionError: an unknown key, an option of a later version, one option under two names with different values, an
+        OptionError: an unknown key, an option without a place here, one option under two names with different values, an
             option of the source behind `kafka.`, a literal secret.
     """
     entries: dict[str, _Entry] = {}
@@ -142,9 +142,9 @@ def recognise(options: Mapping[str, str]) -> GivenOptions:
             class_options.append(key)
         else:
             raise OptionError(f"unknown option '{key}'{_suggestion(lower)}")
-    future = [entries[option.name].key for option in FUTURE_OPTIONS if option.name in entries]
-    if future:
-        raise OptionError(f"option '{future[0]}' is known but not in this version; take it out")
+    for option in REFUSED_OPTIONS:
+        if option.name in entries:
+            raise OptionError(f"option '{entries[option.name].key}': {option.description}, and take this option out")
     return GivenOptions(entries, {name: entry.value for name, entry in kafka.items()}, tuple(class_options))
 
 
@@ -191,7 +191,7 @@ def _check_client_key(key: str, name: str) -> None:
 
 
 def _suggestion(lower: str) -> str:
-    near = nearest(lower, [key for key, option in BY_KEY.items() if option not in FUTURE_OPTIONS])
+    near = nearest(lower, [key for key, option in BY_KEY.items() if option not in REFUSED_OPTIONS])
     if near is not None:
         option = BY_KEY[near]
         name = next(key for key in (option.name, *option.aliases) if key.lower() == near)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
+from dynamic_kafka.options.checks import check_time_characteristic, check_watermark_mode
 from dynamic_kafka.options.option import option
 
 
@@ -11,6 +13,26 @@ from dynamic_kafka.options.option import option
 class TimeOptions:
     """Alignment of the splits by the times of their records. `alignment_max_drift_ms` None: no alignment."""
 
+    time_characteristic: Literal["event", "processing"] = option(
+        "timeCharacteristic",
+        "word",
+        "Which time the query goes by: `event`, the records' own; or `processing`, without a clock. For `ingestion`"
+        " time, use Spark's `current_timestamp()` ([time](../how-to/time.md#which-time)).",
+        default="event",
+        words=("event", "processing"),
+        check=check_time_characteristic,
+        streaming_only=True,
+    )
+    watermark_mode: Literal["none", "periodic"] = option(
+        "watermarkMode",
+        "word",
+        "`periodic`: rows that are older than the clock carry `kafka_late`, a column more"
+        " ([late rows](../how-to/time.md#late-rows)). It needs `watermarkAlignmentMaxDrift`.",
+        default="none",
+        words=("none", "periodic"),
+        check=check_watermark_mode,
+        streaming_only=True,
+    )
     alignment_max_drift_ms: int | None = option(
         "watermarkAlignmentMaxDrift",
         "duration",

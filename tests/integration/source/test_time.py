@@ -96,6 +96,30 @@ def test_an_announced_cluster_joins_with_old_records(clusters: dict[str, Any], b
         assert "clockWaitsFor" not in reading.reader.reportLatestOffset()
 
 
+def test_rows_older_than_the_clock_are_marked(clusters: dict[str, Any], brokers: Brokers) -> None:
+    # Given a cluster with older and newer records that metadata name late, without an announcement
+    produce(brokers.a, clusters["east"]["topics"][0], "east", range(COUNT, 2 * COUNT))
+    mode = {"watermarkMode": "periodic", "watermarkAlignmentMaxDrift": "10s", "idleTimeout": "1ms"}
+    options = static(document(west=clusters["west"]), startingOffsets="earliest", **mode)
+    with query(options) as reading:
+        assert not any(row["kafka_late"] for batch in reading.drain() for row in batch)
+        reading.restart(metadataDocument=document(west=clusters["west"], east=clusters["east"]))
+        marked: list[Row] = []
+        while True:
+            clock = reading.saved.clock_ms
+            if not reading.plan():
+                break
+            # Then the rows that are older than the clock at the batch's start are late, in a replay, too
+            batch = reading.read()
+            reading.restart()
+            assert reading.run() == batch
+            assert clock is not None
+            assert [row["kafka_late"] for row in batch] == [time_ms(row) < clock for row in batch]
+            marked += batch
+    assert {row["kafka_cluster"] for row in marked} == {"east"}
+    assert COUNT <= sum(row["kafka_late"] for row in marked) < len(marked)
+
+
 @pytest.mark.deep("the brokers' answers while a transaction is open")
 def test_an_open_transaction_stops_no_split(clusters: dict[str, Any], brokers: Brokers) -> None:
     options = {"startingOffsets": "earliest", "watermarkAlignmentMaxDrift": "10s"}
@@ -142,3 +166,26 @@ def test_windows_have_every_row(
     assert by_cluster["south"] == COUNT
     assert (by_cluster == dict.fromkeys(AHEAD_S, COUNT)) is not lost
     assert not lost or by_cluster["east"] < COUNT / 2
+
+
+@pytest.mark.deep("what Spark drops of late rows")
+def test_spark_drops_no_row_that_is_not_late(clusters: dict[str, Any], spark: SparkSession, tmp_path: Path) -> None:
+    register(spark)
+    given = {"startingOffsets": "earliest", "watermarkAlignmentMaxDrift": "10s", "watermarkMode": "periodic"}
+    dropped = 0
+    for named in (("west",), ("west", "east")):
+        options = static(document(**{name: clusters[name] for name in named}), **given)
+        rows = watermark(spark.readStream.format("dynamic-kafka").options(**options).load(), "10s")
+        counts = rows.groupBy(f.window("timestamp", "10 seconds"), "kafka_late").count()
+        runs = [
+            frame.writeStream.trigger(availableNow=True)
+            .option("checkpointLocation", str(tmp_path / f"checkpoint of {sink}"))
+            .start(str(tmp_path / sink), format=sink, outputMode=mode)
+            for sink, frame, mode in (("parquet", rows, "append"), ("noop", counts, "update"))
+        ]
+        assert all(run.awaitTermination(120) for run in runs)
+        for progress in runs[1].recentProgress:
+            dropped += sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
+    late = spark.read.parquet(str(tmp_path / "parquet")).where("kafka_late")
+    assert {row["kafka_cluster"] for row in late.select("kafka_cluster").distinct().collect()} == {"east"}
+    assert 0 < dropped <= late.count() == COUNT

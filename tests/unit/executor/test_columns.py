@@ -13,9 +13,9 @@ from dynamic_kafka.errors import OptionError, RecordDecodingError
 from dynamic_kafka.executor.decoding.typed_rows import RefusedRecords, ValueFormat
 from dynamic_kafka.executor.evaluating.evaluators import Evaluator
 from dynamic_kafka.executor.evaluating.record_evaluation import StopSearch
-from dynamic_kafka.executor.reading.columns import _TYPES, SIZE, arrow_schema, spark_schema
+from dynamic_kafka.executor.reading.columns import _TYPES, SIZE, arrow_schema, spark_schema, with_lateness
 from dynamic_kafka.executor.reading.message_connection import MessageRows
-from dynamic_kafka.options.columns import COLUMNS, all_columns
+from dynamic_kafka.options.columns import COLUMNS, LATE, all_columns
 from tests.unit.executor.test_dead_letters import TASK, Topic, offset_in, rows, topic
 from tests.unit.executor.test_evaluators import Message
 
@@ -25,9 +25,21 @@ VALUES = (b'{"id": 1}', b"no json", b'{"id": 2}', None)
 
 
 def test_every_column_has_a_type() -> None:
-    assert (*COLUMNS, SIZE) == tuple(_TYPES)
+    assert (*COLUMNS, LATE, SIZE) == tuple(_TYPES)
     assert arrow_schema(COLUMNS).names == spark_schema(COLUMNS).names == list(COLUMNS)
     assert all_columns(include_headers=False) == tuple(name for name in COLUMNS if name != "headers")
+
+
+@pytest.mark.parametrize(
+    ("clock_ms", "late"), [(None, [False] * 5), (7, [True, False, False, True, False]), (-1, [False] * 5)]
+)
+def test_rows_older_than_the_clock_are_late(clock_ms: int | None, late: list[bool]) -> None:
+    times = pa.array([6000, 7000, 8000, -1000, None], arrow_schema(["timestamp"]).field(0).type)
+
+    shown = with_lateness(pa.RecordBatch.from_arrays([times], ["timestamp"]), clock_ms)
+
+    assert shown.schema == arrow_schema(["timestamp", LATE])
+    assert shown.column(LATE).to_pylist() == late
 
 
 def test_schemas_have_the_order_of_the_names() -> None:

@@ -107,7 +107,7 @@ def test_a_report_is_decoded_as_it_was_encoded() -> None:
         b'["k", ["a", "b"], 1, 1, 1, 1]\n',
         b"\xff\n",
         b"[[]]",
-        b'["k", "east", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]\n',
+        b'["k", "east", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]\n',
         b'["k", "east", 1, null]\n',
         b'["k", ["a", "b", 0], Infinity, 1, 1, 1]\n',
         b"[" * (LINE_BYTES - 1) + b"\n",

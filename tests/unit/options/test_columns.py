@@ -36,6 +36,7 @@ def test_the_named_columns_are_chosen_in_their_order(text: str, names: tuple[str
         ("valeu", "option 'columns' names 'valeu', which is no column of the source; did you mean 'value'?"),
         ("key,timestamptype", "names 'timestamptype', which is no column of the source; did you mean 'timestampType'?"),
         ("cluster", "did you mean 'kafka_cluster'?"),
+        ("value,kafka_late", "names 'kafka_late', which is there only with watermarkMode=periodic"),
         ("header", "did you mean 'headers'?"),
         ("value.id", "names 'value.id', which is no column of the source; did you mean 'value'?"),
         ("size", f"names 'size', which is no column of the source; the columns are {', '.join(COLUMNS)}"),

@@ -94,16 +94,47 @@ def test_an_unknown_option_is_refused_naming_the_nearest(key: str, near: str) ->
     assert f"unknown option '{key}'; did you mean '{near}'?" in refusal(FROM_FILE, {key: "1"})
 
 
-@pytest.mark.parametrize("key", ["zzzzzz", "watermarkModes", "watermarkInterval"])
+@pytest.mark.parametrize("key", ["zzzzzz", "timestampAssigners"])
 def test_an_unknown_option_without_a_near_one_is_refused(key: str) -> None:
     # Nor is an option named that this version refuses, too
     refused = refusal(FROM_FILE, {key: "1"})
     assert "docs/reference/options.md" in refused and "did you mean" not in refused
 
 
-@pytest.mark.parametrize("key", ["watermarkMode", "timecharacteristic"])
-def test_options_of_later_versions_are_refused_as_such(key: str) -> None:
-    assert f"'{key}' is known but not in this version" in refusal(FROM_FILE, {key: "true"})
+DRIFT = {"watermarkAlignmentMaxDrift": "10s"}
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ({"watermarkinterval": "1s"}, ("'watermarkinterval'", "trigger")),
+        ({"timestampAssigner": "module:Name"}, ("'timestampAssigner'", "Kafka timestamps")),
+        ({"punctuationAssigner": "module:Name"}, ("'punctuationAssigner'", "watermarkMode=periodic")),
+        ({"watermarkMode": "Punctuated", **DRIFT}, ("'watermarkMode' is 'Punctuated'", "watermarkMode=periodic")),
+        ({"watermarkMode": "sometimes"}, ("'watermarkMode' is 'sometimes'", "none or periodic")),
+        ({"watermarkMode": "periodic"}, ("'watermarkMode' is 'periodic'", "'watermarkAlignmentMaxDrift'")),
+        ({"timeCharacteristic": "ingestion"}, ("'timeCharacteristic' is 'ingestion'", "`current_timestamp()`")),
+        ({"timeCharacteristic": "now"}, ("'timeCharacteristic' is 'now'", "event or processing")),
+        ({"timeCharacteristic": "processing", **DRIFT}, ("'timeCharacteristic'", "'watermarkAlignmentMaxDrift'")),
+    ],
+)
+def test_a_clock_that_nothing_sets_is_refused_with_the_reason(given: dict[str, str], names: tuple[str, ...]) -> None:
+    refused = refusal(FROM_FILE, given)
+    assert [name for name in names if name not in refused] == []
+
+
+@pytest.mark.parametrize(
+    ("given", "has_late"),
+    [
+        ({}, False),
+        ({"timeCharacteristic": "processing", "watermarkMode": "none"}, False),
+        ({"timeCharacteristic": "event", **DRIFT}, False),
+        ({"watermarkMode": "Periodic", **DRIFT}, True),
+    ],
+)
+def test_rows_have_a_column_for_lateness_with_a_mode(given: dict[str, str], *, has_late: bool) -> None:
+    columns = parse(FROM_FILE, given).columns
+    assert (columns[-1] == "kafka_late") is has_late and len(columns) == 9 + has_late
 
 
 def test_an_idle_timeout_alone_has_no_effect() -> None:

@@ -90,6 +90,9 @@ METRICS: Mapping[str, MetricDefinition] = {
     "cluster_dropped_records": MetricDefinition(
         CLUSTER, "Malformed records of the cluster that `mode=dropmalformed` has left out.", counter=True
     ),
+    "cluster_late_rows": MetricDefinition(
+        CLUSTER, "Rows of the cluster that were older than the stream's clock; only with `watermarkMode`.", counter=True
+    ),
     "cluster_ranges_read": MetricDefinition(
         (*CLUSTER, "reader"), "Ranges that executors have begun to read, by the reader: native or python.", counter=True
     ),
@@ -272,6 +275,7 @@ def _client_counts(families: _MetricFamilies, status: SinkStatus, clients: Mappi
         families.add("cluster_client_connection_errors", labels, counts.errors)
         families.add("cluster_dead_letters", labels, counts.dead_letters)
         families.add("cluster_dropped_records", labels, counts.dropped)
+        families.add("cluster_late_rows", labels, counts.late)
         for reader, ranges in (("native", counts.native), ("python", counts.python)):
             families.add("cluster_ranges_read", (*labels, reader), ranges)
 

@@ -61,7 +61,7 @@ class StopSearch:
         split, values = self._task.part.split, self._evaluator.values
         shown = all_columns(include_headers=self._task.include_headers) if self._evaluator.mask is not None else ()
         needed = (*shown, "value") if values is not None else shown
-        schema = arrow_schema(dict.fromkeys((*self._task.reported_columns, *needed)))
+        schema = arrow_schema(dict.fromkeys((*self._task.read_columns, *needed)))
         try:
             for fetched_rows in fetched:
                 batch = fetched_rows.batch(schema)
@@ -86,7 +86,7 @@ class StopSearch:
                     self._refuse(values, fetched_rows, malformed)
                 del rows, fetched_rows  # or they would stay in memory while the next ones are fetched
                 if len(batch):
-                    yield batch.select(self._task.reported_columns)
+                    yield batch.select(self._task.read_columns)
                 if end is not None:
                     return
         finally:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    BooleanType,
     DataType,
     IntegerType,
     LongType,
@@ -20,6 +21,8 @@ from pyspark.sql.types import (
     StructType,
     TimestampType,
 )
+
+from dynamic_kafka.options.columns import LATE
 
 TIMESTAMP = "timestamp"
 MAX_DRIFT = "dynamicKafkaMaxDriftMs"
@@ -41,6 +44,7 @@ _TYPES: Mapping[str, tuple[DataType, pa.DataType]] = {
     ),
     "kafka_cluster": (StringType(), pa.string()),
     "kafka_stream": (StringType(), pa.string()),
+    LATE: (BooleanType(), pa.bool_()),
     SIZE: (IntegerType(), pa.int32()),
 }
 
@@ -77,6 +81,16 @@ def shown_times(times: pa.TimestampArray) -> pa.TimestampArray:
         number = times.cast(pa.int64())
         fits = pc.and_(pc.greater_equal(number, -_MOST_MS), pc.less_equal(number, _MOST_MS))
         return pc.if_else(fits, times, pa.scalar(None, times.type)).cast(_TYPES["timestamp"][1])
+
+
+def with_lateness(batch: pa.RecordBatch, clock_ms: int | None) -> pa.RecordBatch:
+    """Return the rows with the column `LATE`: whether their timestamp is older than the clock. Without one, none is."""
+    if clock_ms is None:
+        late = pa.repeat(pa.scalar(False), len(batch))
+    else:
+        clock = pa.scalar(clock_ms * 1000, pa.int64()).cast(_TYPES[TIMESTAMP][1])
+        late = pc.fill_null(pc.less(batch.column(TIMESTAMP), clock), False)
+    return batch.append_column(LATE, late)
 
 
 def without_time(batch: pa.RecordBatch) -> list[int]:

@@ -22,6 +22,7 @@ from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import KafkaError, KafkaException
 
 from dynamic_kafka.errors import DataLossError
@@ -31,7 +32,7 @@ from dynamic_kafka.executor.evaluating.record_evaluation import StopSearch, begi
 from dynamic_kafka.executor.native import PLUGIN
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.executor.reading.cluster_identity import LostConsumerError, check_identity
-from dynamic_kafka.executor.reading.columns import arrow_schema, without_time
+from dynamic_kafka.executor.reading.columns import arrow_schema, with_lateness, without_time
 from dynamic_kafka.executor.reading.connection import Wanted
 from dynamic_kafka.executor.reading.consumer_cache import CONSUMERS, CachedConsumer
 from dynamic_kafka.executor.reading.native_connection import NativeConnection, extension_for
@@ -43,6 +44,7 @@ from dynamic_kafka.kafka.config import config_digest
 from dynamic_kafka.kafka.epochs import truncated_at
 from dynamic_kafka.kafka.errors import HARMLESS_TO_READ
 from dynamic_kafka.kafka.retries import IDLE_ADVICE, PAUSE_S, used_client_s
+from dynamic_kafka.options.columns import LATE
 from dynamic_kafka.wording import tool_command
 
 MAX_ROWS = 10_000
@@ -64,7 +66,22 @@ log = logging.getLogger(__name__)
 
 
 def read_range(task: ReadTask, evaluation: Evaluation | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a range, in order, in batches of the task's `reported_columns`.
+    """Yield the records of a range, in order, in batches of the task's `reported_columns`. Raises as `_read_range`."""
+    batches = _read_range(task, evaluation)
+    return batches if LATE not in task.columns else _with_lateness(task, batches)
+
+
+def _with_lateness(task: ReadTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the batches with the column `LATE`, and count the late rows."""
+    for batch in batches:
+        shown = with_lateness(batch, task.clock_ms)
+        if late := pc.sum(shown.column(LATE)).as_py():
+            STATISTICS.add(task.part.split.cluster, ClientCounts(late=late))
+        yield shown.select(task.reported_columns)
+
+
+def _read_range(task: ReadTask, evaluation: Evaluation | None) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a range, in order, in batches of the task's `read_columns`.
 
     Args:
         evaluation: the record evaluator, which may end the range before its end (`record_evaluation`).
@@ -125,7 +142,7 @@ class _RangeReader:
     def __init__(self, task: ReadTask, cached: CachedConsumer, *, headers: bool = False) -> None:
         self.task, self.cached = task, cached
         self.position = self.client_position = task.part.start
-        self.schema = arrow_schema(task.reported_columns)
+        self.schema = arrow_schema(task.read_columns)
         self.deadline, self.used_until = time.monotonic() + task.read_timeout_s, math.inf
         self.mean_bytes = MAX_BYTES / FIRST_FETCH
         self.log_end: int | None = None
