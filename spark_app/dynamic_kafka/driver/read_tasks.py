@@ -105,4 +105,5 @@ def _dead_letters(options: SourceOptions, subscription: Subscription) -> DeadLet
         properties=target.properties,
         where="option 'deadLetters'",
     )
-    return DeadLetterTarget(client, target.topic, target.kafka_id)
+    refused, late = options.refused_records == "deadletter", options.late_rows == "deadletter"
+    return DeadLetterTarget(client, target.topic, target.kafka_id, refused=refused, late=late)

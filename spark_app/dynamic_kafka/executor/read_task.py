@@ -102,11 +102,18 @@ class BatchReports:
 
 @dataclass(frozen=True)
 class DeadLetterTarget:
-    """The topic for records that the deserialiser refuses, the access to its cluster, and the `cluster.id` of that."""
+    """The dead-letter topic, the access to its cluster, and the `cluster.id` of that.
+
+    Attributes:
+        refused: whether it gets the records that are malformed, or that the deserialiser refuses.
+        late: whether it gets those that are older than the clock.
+    """
 
     client: ClusterClient
     topic: str
     kafka_id: str | None
+    refused: bool = True
+    late: bool = False
 
 
 @dataclass(frozen=True)
@@ -129,7 +136,7 @@ class ReadTask:
         source: identifies the source among those of the application, by its options.
         statistics: whether the consumer emits its statistics, for metrics.
         reports: the place for reports about the batch; None if no check needs it, or without a `stateLocation`.
-        dead_letters: the topic for records that the deserialiser refuses; None if these fail the batch.
+        dead_letters: the topic for records that are no rows; None without any.
         has_stop_record: whether the split's stop record is known already: the range ends there, and nothing of it is
             evaluated.
     """

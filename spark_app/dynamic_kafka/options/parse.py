@@ -69,7 +69,7 @@ def parse_options(options: Mapping[str, str], *, mode: Mode) -> SourceOptions:
     _check_failure_policy(fields["cluster_failure_policy"], state_location)
     warnings += _check_values(given, fields)
     warnings += _check_evaluator(given, fields["refused_records"])
-    dead_letters = _dead_letters(given, fields["refused_records"], warnings)
+    dead_letters = _dead_letters(given, fields["refused_records"], fields["late_rows"], warnings)
     fields["pending_removed_ranges"] = _pending_removed_ranges(fields["pending_removed_ranges"], state_location)
     warnings += _check_secrets(chosen.service, kafka_properties, fields["allowed_servers"])
     fields["commit_offsets"] = _commit_offsets(fields["commit_offsets"], mode, has_group)
@@ -128,6 +128,8 @@ def _check_time(given: GivenOptions, fields: Mapping[str, Any]) -> None:
     drift, mode = "watermarkAlignmentMaxDrift", "watermarkMode"
     if fields["watermark_mode"] == "periodic" and not given.has(drift):
         raise OptionError(f"{given.where(mode)} is 'periodic', which needs '{drift}': it makes the clock")
+    if fields["late_rows"] == "deadletter" and fields["watermark_mode"] == "none":
+        raise OptionError(f"{given.where('lateRows')} is 'deadletter', which needs watermarkMode=periodic")
     if fields["time_characteristic"] == "processing" and given.has(drift):
         raise OptionError(
             f"{given.where('timeCharacteristic')} is 'processing', which has no clock, but {given.where(drift)} makes"
@@ -212,21 +214,24 @@ def _check_evaluator(given: GivenOptions, refused_records: str) -> list[str]:
     return []
 
 
-def _dead_letters(given: GivenOptions, refused_records: str, warnings: list[str]) -> DeadLetterTopic | None:
+def _dead_letters(
+    given: GivenOptions, refused_records: str, late_rows: str, warnings: list[str]
+) -> DeadLetterTopic | None:
     """Return the dead-letter topic, if one is used. Raises OptionError if something is missing."""
     text = given.text("deadLetters")
     dead_letter_topic = parse_dead_letters(text, given.where("deadLetters")) if text is not None else None
-    if refused_records != "deadletter":
+    users = [name for name, word in (("mode", refused_records), ("lateRows", late_rows)) if word == "deadletter"]
+    if not users:
         if dead_letter_topic is not None:
-            warnings.append("option 'deadLetters' has no effect without mode=deadletter")
+            warnings.append("option 'deadLetters' has no effect without mode=deadletter or lateRows=deadletter")
         return None
-    if not given.has("recordDeserializer") and not given.has("value.format"):
+    if refused_records == "deadletter" and not given.has("recordDeserializer") and not given.has("value.format"):
         raise OptionError(
             "mode=deadletter needs 'recordDeserializer', which decides about each record, or 'value.format'"
         )
     if dead_letter_topic is None:
         raise OptionError(
-            "mode=deadletter needs a dead-letter topic: set 'deadLetters', in app.yaml `deadLetters` under"
+            f"{users[0]}=deadletter needs a dead-letter topic: set 'deadLetters', in app.yaml `deadLetters` under"
             " `internalTopics`"
         )
     return dead_letter_topic

@@ -33,6 +33,15 @@ class TimeOptions:
         check=check_watermark_mode,
         streaming_only=True,
     )
+    late_rows: Literal["mark", "deadletter"] = option(
+        "lateRows",
+        "word",
+        "With `watermarkMode=periodic`: `mark` keeps late rows in the stream; `deadletter` writes their records to the"
+        " [dead-letter topic](../how-to/internal-topics.md#dead-letters) instead.",
+        default="mark",
+        words=("mark", "deadletter"),
+        streaming_only=True,
+    )
     alignment_max_drift_ms: int | None = option(
         "watermarkAlignmentMaxDrift",
         "duration",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from dynamic_kafka import register, watermark
@@ -16,6 +18,7 @@ from dynamic_kafka.errors import OptionError
 from tests.integration.source.simulated_spark import Row, at, document, query, static
 from tests.support.fixtures import Brokers, Topic
 from tests.support.kafka import KafkaCluster, Record
+from tests.support.kafka.dead_letters import dead_letters
 from tests.support.waiting import wait_until
 
 T0 = 1_700_000_000_000
@@ -118,6 +121,52 @@ def test_rows_older_than_the_clock_are_marked(clusters: dict[str, Any], brokers:
             marked += batch
     assert {row["kafka_cluster"] for row in marked} == {"east"}
     assert COUNT <= sum(row["kafka_late"] for row in marked) < len(marked)
+
+
+@pytest.mark.deep("late rows as dead letters")
+def test_late_rows_and_the_others_are_all_records(clusters: dict[str, Any], brokers: Brokers, topic: Topic) -> None:
+    dead = brokers.c.create_topic(topic("dead"), config={"cleanup.policy": "compact"})
+    options = {"watermarkMode": "periodic", "watermarkAlignmentMaxDrift": "10s", "lateRows": "deadletter"}
+    letters = json.dumps({"topic": dead, "cluster": "south"})
+    named = document(west=clusters["west"], south=clusters["south"])
+    with query(static(named, startingOffsets="earliest", deadLetters=letters, **options)) as reading:
+        rows = [row for batch in reading.drain() for row in batch]
+        assert dead_letters(brokers.c, dead) == []
+        reading.restart(metadataDocument=document(**clusters))
+        while reading.plan():
+            reading.read()  # a batch that is read twice has each dead letter under one key
+            rows += reading.run()
+    assert not any(row["kafka_late"] for row in rows)
+    written = set(dead_letters(brokers.c, dead))
+    assert {letter.cluster for letter in written} == {"east"} and {letter.cause[:6] for letter in written} == {"late: "}
+    places = {(letter.cluster, letter.offset) for letter in written}
+    assert len(places) == len(written) == COUNT
+    assert not places & {(row["kafka_cluster"], row["offset"]) for row in rows}
+
+
+@pytest.mark.deep("the times of a batch that is repeated")
+def test_ingestion_time_is_one_value_for_each_batch(
+    clusters: dict[str, Any], spark: SparkSession, tmp_path: Path
+) -> None:
+    register(spark)
+    options = static(document(**clusters), startingOffsets="earliest", maxOffsetsPerTrigger=300)
+    rows = spark.readStream.format("dynamic-kafka").options(**options).load()
+    timed = rows.withColumn("ingested_at", f.current_timestamp()).withWatermark("ingested_at", "1 minute")
+    seen: list[tuple[int, set[Any]]] = []
+
+    def fail_first(batch: DataFrame, number: int) -> None:
+        seen.append((number, {row[0] for row in batch.select("ingested_at").distinct().collect()}))
+        if len(seen) == 1:
+            raise RuntimeError("killed")
+
+    for _ in range(2):
+        writer = timed.writeStream.foreachBatch(fail_first).trigger(availableNow=True)
+        run = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+        with pytest.raises(StreamingQueryException) if not seen else nullcontext():
+            run.awaitTermination(60)
+    (number, times), again, *more = seen
+    assert again == (number, times) and len(times) == 1
+    assert [len(times) for _, times in more] == [1] and more[0][1] != times
 
 
 @pytest.mark.deep("the brokers' answers while a transaction is open")

@@ -50,7 +50,7 @@ READS = {
 }
 
 
-CLIENTS = {"east": ClientCounts(900, 60, 4, 12_000, 250, 1, 7, 3, 5, 2), "gone": ClientCounts(errors=3)}
+CLIENTS = {"east": ClientCounts(900, 60, 4, 12_000, 250, 1, 7, 3, 8, 5, 2), "gone": ClientCounts(errors=3)}
 
 
 def reads(sink: str, active: Iterable[Split]) -> Mapping[Split, SplitReads]:
@@ -138,6 +138,7 @@ def test_a_cluster_shows_what_its_clients_count(scrape: Scrape) -> None:
     assert values == [900, 60, 4, 0.012, 0.25, 1]
     assert scrape.value("cluster_dead_letters_total", sink="lake", cluster="east") == 7
     assert scrape.value("cluster_dropped_records_total", sink="lake", cluster="east") == 3
+    assert scrape.value("cluster_late_rows_total", sink="lake", cluster="east") == 8
     readers = [
         scrape.value("cluster_ranges_read_total", sink="lake", cluster="east", reader=reader)
         for reader in ("native", "python")

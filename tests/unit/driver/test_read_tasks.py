@@ -25,7 +25,7 @@ def tasks(
     topic_id: str | None = "T",
     ended: Mapping[int, int] | None = None,
     query: str = "q",
-    mode: Mode = "streaming",
+    read: Mode = "streaming",
     **more: str,
 ) -> list[ReadTask]:
     """Return the tasks of one batch over every split of the clusters `east` and `west`."""
@@ -36,7 +36,7 @@ def tasks(
         query, clusters={name: ClusterProgress({"t": topic}, f"id of {name}") for name in subscription.clusters}
     )
     ranges = [SplitRange(Split(name, "t", number), 0, 1) for name in subscription.clusters for number in PARTITIONS]
-    return make_tasks(parse_options(options, mode=mode), Observation(subscription, {}), saved, ranges)
+    return make_tasks(parse_options(options, mode=read), Observation(subscription, {}), saved, ranges)
 
 
 DOCUMENT = """
@@ -46,6 +46,20 @@ streams:
       east: {bootstrapServers: "e:1", topics: [t]}
       west: {bootstrapServers: "w:1", topics: [t]}
 """
+
+
+@pytest.mark.parametrize(
+    ("more", "kept"),
+    [
+        ({"mode": "deadletter", "recordDeserializer": "json:loads"}, (True, False)),
+        ({"lateRows": "deadletter"}, (False, True)),
+        ({"lateRows": "deadletter", "mode": "deadletter", "recordDeserializer": "json:loads"}, (True, True)),
+    ],
+)
+def test_the_options_say_which_records_become_dead_letters(more: dict[str, str], kept: tuple[bool, bool]) -> None:
+    more |= {"watermarkAlignmentMaxDrift": "5m", "watermarkMode": "periodic"}
+    made = tasks(DOCUMENT, deadLetters='{"cluster": "east", "topic": "dead"}', **more)
+    assert {(t.dead_letters.refused, t.dead_letters.late) for t in made if t.dead_letters} == {kept}
 
 
 def test_the_tasks_of_a_cluster_share_their_large_parts() -> None:

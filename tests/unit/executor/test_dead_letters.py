@@ -11,7 +11,7 @@ import pytest
 
 from dynamic_kafka.app.failures import code_of, code_of_text
 from dynamic_kafka.contract.exit_codes import ExitCode
-from dynamic_kafka.errors import ClusterUnreachableError, DeadLetterError, ErrorCode
+from dynamic_kafka.errors import ClusterUnreachableError, DeadLetterError, ErrorCode, RecordEvaluationError
 from dynamic_kafka.executor.client_statistics import STATISTICS, ClientCounts
 from dynamic_kafka.executor.evaluating import dead_letters
 from dynamic_kafka.executor.evaluating.dead_letters import DeadLetters, dead_letter
@@ -108,6 +108,29 @@ def test_refused_records_are_written_and_the_others_read(topic: Topic) -> None:
     assert [offset_in(record) for record in topic.records] == [41, 43, 44]
     assert topic.written_before == [[41, 43], [41, 43, 44]]
     assert (topic.opened, topic.closed) == (1, 1)
+
+
+def test_late_records_are_written_and_the_others_read(topic: Topic) -> None:
+    # Given the clock at 5 ms, and a source that refuses no record
+    target = DeadLetterTarget(HOME, "dead", "K1", refused=False, late=True)
+    task = replace(TASK, dead_letters=target, clock_ms=5, columns=("offset",))
+    evaluator = Evaluator("", "", None, None, None)
+    times = [4, 5, 6, -3]
+    fetched = rows(*(Message(40 + at, b"x", stamp=(1, time)) for at, time in enumerate(times)))
+    STATISTICS.take()
+    [batch] = StopSearch(task, evaluator).batches([fetched])
+    assert batch.to_pydict() == {"offset": [41, 42]}
+    assert [offset_in(record) for record in topic.records] == [40, 43]
+    assert [dict(record.headers)["cause"] for record in topic.records] == [
+        b"late: 1 ms older than the clock",
+        b"late: 8 ms older than the clock",
+    ]
+    assert STATISTICS.take() == {"east": ClientCounts(dead_letters=2, late=2)}
+
+    # Then a record that the deserialiser refuses still fails the batch
+    evaluator = replace(evaluator, deserializer_name="json", deserialize=lambda record: json.loads(record.value or b""))
+    with pytest.raises(RecordEvaluationError):
+        list(StopSearch(task, evaluator).batches([rows(Message(40, b"x", stamp=(1, 4)))]))
 
 
 def test_without_a_refused_record_nothing_connects(topic: Topic) -> None:

@@ -76,7 +76,16 @@ def test_the_mode_needs_a_topic_and_a_deserialiser(absent: str, words: str) -> N
 def test_a_topic_without_the_mode_has_no_effect() -> None:
     options = parsed(mode="failfast", recordEvaluator="m:end", stateLocation="/state")
     assert options.dead_letters is None
-    assert options.warnings == ("option 'deadLetters' has no effect without mode=deadletter",)
+    assert options.warnings == ("option 'deadLetters' has no effect without mode=deadletter or lateRows=deadletter",)
+
+
+def test_late_rows_need_a_topic_and_no_deserialiser() -> None:
+    late = {"watermarkAlignmentMaxDrift": "5m", "watermarkMode": "periodic", "lateRows": "deadletter"}
+    given = {"streamIds": "s", "metadataPath": "/streams.yaml", **late}
+    with pytest.raises(OptionError, match="lateRows=deadletter needs a dead-letter topic"):
+        parse_options(given, mode="streaming")
+    options = parse_options({**given, "deadLetters": json.dumps(EAST)}, mode="streaming")
+    assert options.dead_letters is not None and options.warnings == ()
 
 
 def own_topics(wire: Any) -> OwnTopics | None:

@@ -113,6 +113,7 @@ DRIFT = {"watermarkAlignmentMaxDrift": "10s"}
         ({"watermarkMode": "Punctuated", **DRIFT}, ("'watermarkMode' is 'Punctuated'", "watermarkMode=periodic")),
         ({"watermarkMode": "sometimes"}, ("'watermarkMode' is 'sometimes'", "none or periodic")),
         ({"watermarkMode": "periodic"}, ("'watermarkMode' is 'periodic'", "'watermarkAlignmentMaxDrift'")),
+        ({"lateRows": "deadletter", **DRIFT}, ("'lateRows' is 'deadletter'", "watermarkMode=periodic")),
         ({"timeCharacteristic": "ingestion"}, ("'timeCharacteristic' is 'ingestion'", "`current_timestamp()`")),
         ({"timeCharacteristic": "now"}, ("'timeCharacteristic' is 'now'", "event or processing")),
         ({"timeCharacteristic": "processing", **DRIFT}, ("'timeCharacteristic'", "'watermarkAlignmentMaxDrift'")),

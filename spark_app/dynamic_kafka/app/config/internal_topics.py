@@ -92,7 +92,7 @@ class InternalTopics(Part):
         kafka_id: the `cluster.id` that the home must have; None accepts the first that is found.
         timeout: the longest duration of a set-up.
         offset_changelog: the changelog that the application writes its offset documents to.
-        dead_letters: the topic for records that the deserialiser refuses under `mode: deadletter`.
+        dead_letters: the topic for refused records (`mode: deadletter`), and for late ones (`lateRows: deadletter`).
     """
 
     cluster: str | None = Field(default=None, min_length=1)
@@ -149,7 +149,7 @@ class InternalTopics(Part):
         """Return the source's options about these topics, for a home with this `cluster.id`.
 
         Args:
-            writes_letters: whether the source writes dead letters (`mode=deadletter`).
+            writes_letters: whether the source writes dead letters.
         """
         home: dict[str, Any] = {"cluster": self.cluster}
         if self.bootstrap_servers is not None:

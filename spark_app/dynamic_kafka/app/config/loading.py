@@ -145,7 +145,7 @@ def _without_effect(file: AppFile) -> Iterator[str]:
         if {key.lower() for key in file.options} & {"internaltopicssetup", "internal.topics.setup"}:
             yield "option 'internalTopicsSetup' has no effect without the field `internalTopics`"
     elif file.internal_topics.dead_letters is not None and not file.writes_dead_letters:
-        yield "internalTopics.deadLetters has no effect without the option mode=deadletter"
+        yield "internalTopics.deadLetters has no effect without the option mode=deadletter or lateRows=deadletter"
 
 
 def _shared_folder(index: int, sink: Sink, others: list[Sink]) -> list[Problem]:

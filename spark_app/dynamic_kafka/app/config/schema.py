@@ -173,5 +173,6 @@ class AppFile(Part):
 
     @property
     def writes_dead_letters(self) -> bool:
-        """Whether the source writes refused records to a dead-letter topic (`mode=deadletter`)."""
-        return "deadletter" in (value.lower() for key, value in self.options.items() if key.lower() == "mode")
+        """Whether the source writes records to a dead-letter topic (`mode=deadletter`, `lateRows=deadletter`)."""
+        words = (value.lower() for key, value in self.options.items() if key.lower() in ("mode", "laterows"))
+        return "deadletter" in words

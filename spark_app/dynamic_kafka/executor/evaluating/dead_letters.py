@@ -1,4 +1,4 @@
-"""Write the records of a range that are refused to the dead-letter topic. Runs on executors.
+"""Write the records of a range that are refused, or late, to the dead-letter topic. Runs on executors.
 
 The records are durable before the rows around them are emitted, so a batch that Spark commits has lost none. A repeated
 task writes them again under the same keys, and compaction keeps one of each.
@@ -55,7 +55,7 @@ class DeadLetters:
                 f"cannot write {records} of {part} to dead letters {topic!r} on {cluster}, batch not committed: {why}"
             ) from None
         STATISTICS.add(self._task.part.split.cluster, ClientCounts(dead_letters=len(refused)))
-        log.warning("%s refused in %s, now in topic %s", records, self._task.part, topic)
+        log.warning("%s of %s left out, now in topic %s", records, self._task.part, topic)
 
     def close(self) -> None:
         """Close the connection in the background."""

@@ -16,10 +16,11 @@ topic: 3 comes after the last look at the topic's id. Decision 025 has the reaso
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dynamic_kafka.errors import OptionError, RecordEvaluationError
 from dynamic_kafka.executor.client_statistics import STATISTICS, ClientCounts
@@ -28,7 +29,7 @@ from dynamic_kafka.executor.evaluating.dead_letters import DeadLetters
 from dynamic_kafka.executor.evaluating.evaluation import Evaluation
 from dynamic_kafka.executor.evaluating.evaluators import Evaluator
 from dynamic_kafka.executor.read_task import ReadTask
-from dynamic_kafka.executor.reading.columns import arrow_schema, without_time
+from dynamic_kafka.executor.reading.columns import TIMESTAMP, arrow_schema, is_late, without_time
 from dynamic_kafka.executor.reading.rows import Rows, time_error, time_problem
 from dynamic_kafka.options.columns import all_columns
 from dynamic_kafka.wording import counted
@@ -48,7 +49,10 @@ class StopSearch:
 
     def __init__(self, task: ReadTask, evaluator: Evaluator, confirm: Callable[[], None] = lambda: None) -> None:
         self._task, self._evaluator, self._confirm = task, evaluator, confirm
-        self._dead_letters = DeadLetters(task, task.dead_letters) if task.dead_letters is not None else None
+        target = task.dead_letters
+        self._dead_letters = DeadLetters(task, target) if target is not None else None
+        self._keeps_refused = target is not None and target.refused
+        self._late_before_ms = task.clock_ms if target is not None and target.late else None
         self.stop_offset: int | None = None
 
     def batches(self, fetched: Iterable[Rows]) -> Iterator[pa.RecordBatch]:
@@ -61,14 +65,15 @@ class StopSearch:
         split, values = self._task.part.split, self._evaluator.values
         shown = all_columns(include_headers=self._task.include_headers) if self._evaluator.mask is not None else ()
         needed = (*shown, "value") if values is not None else shown
-        schema = arrow_schema(dict.fromkeys((*self._task.read_columns, *needed)))
+        timed = (TIMESTAMP,) if self._late_before_ms is not None else ()
+        schema = arrow_schema(dict.fromkeys((*self._task.read_columns, *needed, *timed)))
         try:
             for fetched_rows in fetched:
                 batch = fetched_rows.batch(schema)
                 untimed = without_time(batch) if "timestamp" in self._task.columns else []
                 rows, malformed = (fetched_rows, []) if values is None else values.decode(fetched_rows, batch, untimed)
                 batch = batch if values is None else rows.batch(schema)
-                refused: dict[int, str] | None = None if self._dead_letters is None else {}
+                refused: dict[int, str] | None = {} if self._keeps_refused else None
                 end = self._evaluator.first_end(rows, batch.select(shown), split, refused)
                 if end is not None:
                     self.stop_offset = rows.offset(end)
@@ -78,10 +83,11 @@ class StopSearch:
                         if refused is None:
                             raise time_error(rows, at, split)
                         refused.setdefault(at, time_problem(rows, at))
-                if self._dead_letters is not None and refused:
+                letters = (refused or {}) | self._late(batch, refused or {})
+                if self._dead_letters is not None and letters:
                     self._confirm()
-                    self._dead_letters.write(rows, refused)
-                    batch = batch.filter(pa.array([at not in refused for at in range(len(batch))]))
+                    self._dead_letters.write(rows, letters)
+                    batch = batch.filter(pa.array([at not in letters for at in range(len(batch))]))
                 if values is not None and malformed:
                     self._refuse(values, fetched_rows, malformed)
                 del rows, fetched_rows  # or they would stay in memory while the next ones are fetched
@@ -93,6 +99,17 @@ class StopSearch:
             if self._dead_letters is not None:
                 self._dead_letters.close()
 
+    def _late(self, batch: pa.RecordBatch, refused: Container[int]) -> dict[int, str]:
+        """Return the late rows that become dead letters, with the cause, and count them."""
+        clock_ms = self._late_before_ms
+        if clock_ms is None:
+            return {}
+        times = batch.column(TIMESTAMP)
+        late = [at for at in pc.indices_nonzero(is_late(times, clock_ms)).to_pylist() if at not in refused]
+        if late:
+            STATISTICS.add(self._task.part.split.cluster, ClientCounts(late=len(late)))
+        return {at: f"late: {clock_ms - times[at].value // 1000} ms older than the clock" for at in late}
+
     def _refuse(self, values: ValueDecoding, rows: Rows, malformed: list[int]) -> None:
         """Treat malformed records as the mode says. Those behind the stop record are not read.
 
@@ -102,7 +119,7 @@ class StopSearch:
         before = [at for at in malformed if self.stop_offset is None or rows.offset(at) < self.stop_offset]
         if not before:
             return
-        if self._dead_letters is not None:
+        if self._dead_letters is not None and self._keeps_refused:
             self._confirm()
             self._dead_letters.write(rows, {at: values.cause(rows, at) for at in before})
         elif values.mode == "failfast":

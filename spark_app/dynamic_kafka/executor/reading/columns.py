@@ -88,9 +88,14 @@ def with_lateness(batch: pa.RecordBatch, clock_ms: int | None) -> pa.RecordBatch
     if clock_ms is None:
         late = pa.repeat(pa.scalar(False), len(batch))
     else:
-        clock = pa.scalar(clock_ms * 1000, pa.int64()).cast(_TYPES[TIMESTAMP][1])
-        late = pc.fill_null(pc.less(batch.column(TIMESTAMP), clock), False)
+        late = is_late(batch.column(TIMESTAMP), clock_ms)
     return batch.append_column(LATE, late)
+
+
+def is_late(times: pa.TimestampArray, clock_ms: int) -> pa.BooleanArray:
+    """Return for each timestamp whether it is older than the clock."""
+    clock = pa.scalar(clock_ms * 1000, pa.int64()).cast(_TYPES[TIMESTAMP][1])
+    return pc.fill_null(pc.less(times, clock), False)
 
 
 def without_time(batch: pa.RecordBatch) -> list[int]:
