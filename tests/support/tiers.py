@@ -4,7 +4,7 @@ A file or a test is deep by `pytest.mark.deep("why, in one line")`: kills at eac
 real drivers, images. Each chapter of the product keeps one story that is not. The plugin counts what was left out.
 
 Some deep tests are `sampled`, too: the cases of a matrix, and the second reader. `make test-all` runs a random third of
-those of each file, and prints the seed. `SAMPLE` repeats a run's choice; `SEEDS=all` runs all of them, as a release does.
+those of each file. It prints the number that repeats its choice (`SAMPLE`). `SEEDS=all` runs all of them.
 
 It also counts what the tests start, and fails a run that starts more than `tests/budget.toml` allows its tier. It does
 not count what fixtures of the session start: each worker has its own.

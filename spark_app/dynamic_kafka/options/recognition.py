@@ -121,8 +121,8 @@ def recognise(options: Mapping[str, str]) -> GivenOptions:
     """Sort the given keys into options of the source, client properties and options of users' own classes.
 
     Raises:
-        OptionError: an unknown key, an option without a place here, one option under two names with different values, an
-            option of the source behind `kafka.`, a literal secret.
+        OptionError: an unknown key, an option that is refused by name, one option under two names with different
+            values, an option of the source behind `kafka.`, a literal secret.
     """
     entries: dict[str, _Entry] = {}
     kafka: dict[str, _Entry] = {}

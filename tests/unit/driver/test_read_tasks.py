@@ -81,7 +81,7 @@ def test_tasks_have_the_columns_of_the_options() -> None:
 
 @pytest.mark.parametrize(("mode", "more"), [("streaming", ("timestamp", "size")), ("batch", ())])
 def test_only_a_stream_has_columns_for_reports(mode: Mode, more: tuple[str, ...]) -> None:
-    made = tasks(DOCUMENT, mode=mode, columns="value", readReports="h:1/k")
+    made = tasks(DOCUMENT, read=mode, columns="value", readReports="h:1/k")
     assert {task.reported_columns for task in made} == {("value", *more)}
 
 

@@ -74,9 +74,7 @@ MATRIX = """
 """
 
 
-def test_a_random_third_of_the_sampled_cases_is_run(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_random_third_of_the_sampled_cases_is_run(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     project.makepyfile(test_matrix=MATRIX)
 
     def run(*workers: str, **chosen: str) -> tuple[set[str], str]:
@@ -87,8 +85,8 @@ def test_a_random_third_of_the_sampled_cases_is_run(
 
     cases, printed = run("--numprocesses=2")
     assert len(cases) == 4
-    said = r"6 deep tests were left out: `SEEDS=all` runs all of them, `SAMPLE=(\d+)` this choice"
-    [choice] = re.findall(said, printed)
+    last_line = r"6 deep tests were left out: `SEEDS=all` runs all of them, `SAMPLE=(\d+)` this choice"
+    [choice] = re.findall(last_line, printed)
 
     assert run(SAMPLE=choice)[0] == cases
     assert run(SAMPLE="1")[0] != run(SAMPLE="2")[0]

@@ -84,16 +84,14 @@ def shown_times(times: pa.TimestampArray) -> pa.TimestampArray:
 
 
 def with_lateness(batch: pa.RecordBatch, clock_ms: int | None) -> pa.RecordBatch:
-    """Return the rows with the column `LATE`: whether their timestamp is older than the clock. Without one, none is."""
+    """Return the rows with the column `LATE`: whether each is older than the clock. Without a clock, none is."""
+    return batch.append_column(LATE, is_late(batch.column(TIMESTAMP), clock_ms))
+
+
+def is_late(times: pa.TimestampArray, clock_ms: int | None) -> pa.BooleanArray:
+    """Return for each timestamp whether it is older than the clock, milliseconds since the epoch."""
     if clock_ms is None:
-        late = pa.repeat(pa.scalar(False), len(batch))
-    else:
-        late = is_late(batch.column(TIMESTAMP), clock_ms)
-    return batch.append_column(LATE, late)
-
-
-def is_late(times: pa.TimestampArray, clock_ms: int) -> pa.BooleanArray:
-    """Return for each timestamp whether it is older than the clock."""
+        return pa.repeat(pa.scalar(False), len(times))
     clock = pa.scalar(clock_ms * 1000, pa.int64()).cast(_TYPES[TIMESTAMP][1])
     return pc.fill_null(pc.less(times, clock), False)
 
