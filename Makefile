@@ -50,7 +50,7 @@ kube-programs:
 test: setup-all ## Run lint, the unit tests and a story of each chapter (TESTS='files': all tests of these; ARGS='options of pytest', WORKERS=)
 	@$(TESTED) $(if $(TESTS),,--tier=test) $(ARGS)
 
-test-all: setup-all ## Run everything that passes or fails (ARGS=, WORKERS=, READER=python, SEEDS=all: all cases of each matrix, SAMPLE=n)
+test-all: setup-all ## Run all tests, of large matrices a random third (ARGS=, WORKERS=, READER=python, SEEDS=all: all cases, SAMPLE=n: that choice)
 	@$(TESTED) $(if $(READER),,--tier=test-all) $(ARGS)
 
 test-changed: setup ## Run the tests of what changed since BASE=origin/main, in files or in their folder (BASE=, ARGS=)

@@ -1,4 +1,4 @@
-"""The two tiers of the tests, as a plugin of pytest: `make test`, and `make test-all`, which leaves out nothing.
+"""The two tiers of the tests, as a plugin of pytest: `make test`, and `make test-all`, which runs deep tests, too.
 
 A file or a test is deep by `pytest.mark.deep("why, in one line")`: kills at each step, matrices, the second reader,
 real drivers, images. Each chapter of the product keeps one story that is not. The plugin counts what was left out.
@@ -74,13 +74,22 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Generator[None, 
         _session_fixtures.pop()
 
 
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Print what repeats the choice, so that a run that is cut off shows it, too."""
+    is_sampled = config.getoption("--tier") == "test-all" and os.environ.get("SEEDS") != "all"
+    return f"sampled cases: SAMPLE={os.environ['SAMPLE']}" if is_sampled else None
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the deep tests in the tier `test`, two thirds of the sampled ones in `test-all`.
 
-    A mark that gives no reason is refused.
+    A deep mark that gives no reason is refused, and a sampled test that is not deep.
     """
     deep = {item for item in items if any(_reason(item, mark) for mark in item.iter_markers("deep"))}
+    for item in items:
+        if item not in deep and item.get_closest_marker("sampled"):
+            raise pytest.UsageError(f"{item.nodeid} is sampled, but not deep: `make test` would run all of its cases")
     tier = config.getoption("--tier")
     left_out = deep if tier == "test" else set[pytest.Item]()
     if tier == "test-all" and os.environ.get("SEEDS") != "all":
@@ -152,5 +161,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if left_out := config.stash.get(_LEFT_OUT, 0):
         more = "`make test-all` runs them, too"
         if config.getoption("--tier") == "test-all":
-            more = f"`SEEDS=all` runs all of them, `SAMPLE={os.environ['SAMPLE']}` this choice"
+            chosen = os.environ["SAMPLE"]
+            more = f"`make test-all SEEDS=all` runs them, too, and `make test-all SAMPLE={chosen}` repeats this choice"
         terminalreporter.write_line(f"{left_out} deep tests were left out: {more}")

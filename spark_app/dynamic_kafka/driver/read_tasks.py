@@ -39,7 +39,7 @@ def make_tasks(
 
     Args:
         observation: the metadata in force, and for a replay the answers by which it was decided.
-        clock_ms: the clock before the batch; rows that are older are late.
+        clock_ms: the clock before the batch, by which rows are late.
         driver: the name of this driver (`state.incarnation`).
         ended: the stop records at which the ranges end.
     """
@@ -56,6 +56,9 @@ def make_tasks(
     current = current_ids(document, observation)
     shared: dict[str, tuple[str, ClusterClient, frozenset[str], str | None]] = {}
     tasks = []
+    late_before_ms = None
+    if options.watermark_mode == "periodic" and clock_ms is not None:
+        late_before_ms = clock_ms - options.allowed_lateness_ms
     least, most = options.min_partitions, options.max_records_per_partition
     for part in slice_ranges(ranges, min_partitions=least, max_records=most):
         saved = part.split.cluster
@@ -88,7 +91,7 @@ def make_tasks(
                 topic_integrity=options.topic_integrity_check,
                 reader=options.reader,
                 columns=options.columns,
-                clock_ms=clock_ms,
+                late_before_ms=late_before_ms,
             )
         )
     return tasks

@@ -25,7 +25,7 @@ class ClientCounts:
         round_trips, round_trip_us: answered requests, and the sum of their round-trip times in microseconds.
         throttled_ms: the sum of the pauses that brokers have asked for.
         errors: connections that failed or broke.
-        dead_letters: refused records of the cluster that were written to the dead-letter topic.
+        dead_letters: records of the cluster, refused or late, that were written to the dead-letter topic.
         dropped: malformed records of the cluster that `mode=dropmalformed` has left out.
         late: rows that were older than the stream's clock.
         native, python: ranges read by the native reader, and by the one in Python.

@@ -128,7 +128,7 @@ class ReadTask:
         topic_integrity: `topicIntegrityCheck`.
         include_headers: whether the record evaluator gets headers in its batches.
         columns: the columns of Spark's rows.
-        clock_ms: the stream's clock when the batch was planned, milliseconds since the epoch. Older rows are late.
+        late_before_ms: older rows are late, milliseconds since the epoch; None if none is.
         reader: the option `reader`.
         active: all clusters of the plan; an executor closes this source's consumers of other clusters.
         read_timeout_s: seconds without any progress after which the range fails.
@@ -160,7 +160,7 @@ class ReadTask:
     topic_integrity: bool = False
     reader: str = "auto"
     columns: tuple[str, ...] = all_columns(include_headers=False)
-    clock_ms: int | None = None
+    late_before_ms: int | None = None
 
     @property
     def reported_columns(self) -> tuple[str, ...]:
@@ -172,7 +172,7 @@ class ReadTask:
     def read_columns(self) -> tuple[str, ...]:
         """The columns of the records from which the reported ones are made."""
         reported = self.reported_columns
-        if LATE not in reported:
+        if LATE not in reported and self.late_before_ms is None:
             return reported
         return tuple(dict.fromkeys((*(name for name in reported if name != LATE), TIMESTAMP)))
 

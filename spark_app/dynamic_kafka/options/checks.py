@@ -109,19 +109,19 @@ def check_watermark_mode(text: str, where: str) -> None:
         )
 
 
-def check_watermark_delay(delay_ms: int, max_drift_ms: int | None, where: str) -> None:
+def check_watermark_delay(delay_ms: int, least_ms: int | None, where: str) -> None:
     """Refuse a watermark under which Spark would drop rows of a cluster that lags.
 
     Args:
-        max_drift_ms: `watermarkAlignmentMaxDrift`, None without it.
+        least_ms: `watermarkAlignmentMaxDrift` and `allowedLateness` together; None without the first.
     """
-    if max_drift_ms is None:
+    if least_ms is None:
         raise OptionError(
             f"{where} drops the rows of a cluster that lags, since the source does not align its clusters: set the"
             " option 'watermarkAlignmentMaxDrift' (docs/how-to/time.md), or use Spark's withWatermark"
         )
-    if delay_ms < max_drift_ms:
+    if delay_ms < least_ms:
         raise OptionError(
-            f"{where} has a delay of {delay_ms} ms, less than the {max_drift_ms} ms of 'watermarkAlignmentMaxDrift':"
-            " it drops rows of a cluster that lags"
+            f"{where} has a delay of {delay_ms} ms, less than the {least_ms} ms of 'watermarkAlignmentMaxDrift' and"
+            " 'allowedLateness': it drops rows of a cluster that lags"
         )

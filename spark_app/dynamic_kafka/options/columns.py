@@ -51,7 +51,10 @@ def parse_columns(given: GivenOptions, *, include_headers: bool, has_late: bool 
         if name == LATE and not has_late:
             raise OptionError(f"{where} names {name!r}, which is there only with watermarkMode=periodic")
         if name not in (*COLUMNS, LATE):
-            near = did_you_mean(name, COLUMNS) or f"; the columns are {', '.join(COLUMNS)}"
+            near = (
+                did_you_mean(name, (*COLUMNS, LATE) if has_late else COLUMNS)
+                or f"; the columns are {', '.join(COLUMNS)}"
+            )
             raise OptionError(f"{where} names {name!r}, which is no column of the source{near}")
         if name in names[:at]:
             raise OptionError(f"{where} names {name!r} twice; name it once")

@@ -58,10 +58,10 @@ def parse_options(options: Mapping[str, str], *, mode: Mode) -> SourceOptions:
         warnings.append("option 'groupIdPrefix' has no effect beside 'kafka.group.id'")
     fields: dict[str, Any] = {name: given.value(option) for name, option in direct_options(SourceOptions).items()}
     _check_rates(given, fields["min_offsets_per_trigger"], fields["max_offsets_per_trigger"])
-    if given.has("idleTimeout") and fields["alignment_max_drift_ms"] is None:
-        warnings.append("option 'idleTimeout' has no effect without 'watermarkAlignmentMaxDrift'")
-    _check_time(given, fields)
+    warnings += _check_time(given, fields)
     has_late = fields["watermark_mode"] == "periodic"
+    if mode == "batch":
+        fields["alignment_max_drift_ms"] = None  # its one plan reads all
     columns = parse_columns(given, include_headers=fields["include_headers"], has_late=has_late)
     warnings += _check_headers(given, columns, fields)
     fields["include_headers"] |= HEADERS in columns
@@ -123,18 +123,26 @@ def _without_unit(given: GivenOptions) -> Iterator[str]:
             yield warning
 
 
-def _check_time(given: GivenOptions, fields: Mapping[str, Any]) -> None:
-    """Refuse a clock that nothing sets, and one for a query that goes by no clock."""
-    drift, mode = "watermarkAlignmentMaxDrift", "watermarkMode"
-    if fields["watermark_mode"] == "periodic" and not given.has(drift):
-        raise OptionError(f"{given.where(mode)} is 'periodic', which needs '{drift}': it makes the clock")
-    if fields["late_rows"] == "deadletter" and fields["watermark_mode"] == "none":
-        raise OptionError(f"{given.where('lateRows')} is 'deadletter', which needs watermarkMode=periodic")
-    if fields["time_characteristic"] == "processing" and given.has(drift):
+def _check_time(given: GivenOptions, fields: Mapping[str, Any]) -> list[str]:
+    """Refuse a clock that nothing sets, and one for a query without a clock; return warnings about what has no use."""
+    drift, mode, word = "watermarkAlignmentMaxDrift", "watermarkMode", fields["watermark_mode"]
+    if fields["time_characteristic"] == "processing" and (given.has(drift) or word == "periodic"):
+        other = given.where(drift if given.has(drift) else mode)
         raise OptionError(
-            f"{given.where('timeCharacteristic')} is 'processing', which has no clock, but {given.where(drift)} makes"
-            " one; take one of them out"
+            f"{given.where('timeCharacteristic')} is 'processing', which has no clock, and {other} is about one; take"
+            " one of them out"
         )
+    if word == "periodic" and not given.has(drift):
+        raise OptionError(f"{given.where(mode)} is 'periodic', which needs '{drift}': it makes the clock")
+    if fields["late_rows"] == "deadletter" and word == "none":
+        raise OptionError(f"{given.where('lateRows')} is 'deadletter', which needs watermarkMode=periodic")
+    needs = {"idleTimeout": drift, "announcedTimeout": drift, "allowedLateness": f"{mode}=periodic"}
+    has = {drift: given.has(drift), f"{mode}=periodic": word == "periodic"}
+    return [
+        f"{given.where(name)} has no effect without '{other}'"
+        for name, other in needs.items()
+        if given.has(name) and not has[other]
+    ]
 
 
 def _check_rates(given: GivenOptions, lowest: int | None, highest: int | None) -> None:

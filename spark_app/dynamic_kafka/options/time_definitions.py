@@ -26,11 +26,20 @@ class TimeOptions:
     watermark_mode: Literal["none", "periodic"] = option(
         "watermarkMode",
         "word",
-        "`periodic`: rows that are older than the clock carry `kafka_late`, a column more"
-        " ([late rows](../how-to/time.md#late-rows)). It needs `watermarkAlignmentMaxDrift`.",
+        "`periodic`: each row has the column `kafka_late`, true if it is older than the clock"
+        " ([late rows](../how-to/time.md#late-rows)). It needs `watermarkAlignmentMaxDrift`. `punctuated` is refused"
+        " ([why](../how-to/time.md#which-time)).",
         default="none",
         words=("none", "periodic"),
         check=check_watermark_mode,
+        streaming_only=True,
+    )
+    allowed_lateness_ms: int = option(
+        "allowedLateness",
+        "duration",
+        "With `watermarkMode=periodic`: how much older than the clock a row may be before it is late. The delay of"
+        " Spark's watermark has to be at least this and `watermarkAlignmentMaxDrift` together.",
+        default="0",
         streaming_only=True,
     )
     late_rows: Literal["mark", "deadletter"] = option(
@@ -67,3 +76,9 @@ class TimeOptions:
         default="1h",
         streaming_only=True,
     )
+
+    @property
+    def least_delay_ms(self) -> int | None:
+        """The least delay of a watermark under which Spark drops no row that is not late; None without alignment."""
+        drift_ms = self.alignment_max_drift_ms
+        return None if drift_ms is None else drift_ms + self.allowed_lateness_ms

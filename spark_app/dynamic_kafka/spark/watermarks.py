@@ -1,7 +1,7 @@
 """Spark's watermark for a stream whose source aligns its splits: the delay has to cover the drift.
 
-The source writes its drift into the schema, as metadata of the column `timestamp`. So the check needs nothing but the
-DataFrame, in a Spark Connect client, too.
+The source writes the least delay into the schema, as metadata of the column `timestamp`. So the check needs nothing but
+the DataFrame, in a Spark Connect client, too.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dynamic_kafka.errors import OptionError
-from dynamic_kafka.executor.reading.columns import MAX_DRIFT, TIMESTAMP
+from dynamic_kafka.executor.reading.columns import LEAST_DELAY, TIMESTAMP
 from dynamic_kafka.options.checks import check_watermark_delay
 from dynamic_kafka.options.durations import parse_duration_ms
 
@@ -23,7 +23,7 @@ def watermark(frame: DataFrame, delay: str, column: str = TIMESTAMP) -> DataFram
     Args:
         frame: a stream of `dynamic-kafka` with the option `watermarkAlignmentMaxDrift`, or one made from it that still
             has its column `timestamp`.
-        delay: a duration such as `5m`, not less than that option.
+        delay: a duration such as `5m`, not less than that option and `allowedLateness` together.
         column: the name of that column in `frame`.
 
     Raises:
@@ -32,5 +32,5 @@ def watermark(frame: DataFrame, delay: str, column: str = TIMESTAMP) -> DataFram
     if column not in frame.columns:
         raise OptionError(f"watermark: there is no column '{column}'; the stream has {', '.join(frame.columns)}")
     delay_ms = parse_duration_ms(delay, where="watermark: the delay")
-    check_watermark_delay(delay_ms, frame.schema[column].metadata.get(MAX_DRIFT), f"watermark: the column '{column}'")
+    check_watermark_delay(delay_ms, frame.schema[column].metadata.get(LEAST_DELAY), f"watermark: the column '{column}'")
     return frame.withWatermark(column, f"{delay_ms} milliseconds")

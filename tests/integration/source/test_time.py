@@ -138,7 +138,9 @@ def test_late_rows_and_the_others_are_all_records(clusters: dict[str, Any], brok
             rows += reading.run()
     assert not any(row["kafka_late"] for row in rows)
     written = set(dead_letters(brokers.c, dead))
-    assert {letter.cluster for letter in written} == {"east"} and {letter.cause[:6] for letter in written} == {"late: "}
+    assert {letter.cluster for letter in written} == {"east"} and {letter.cause[:8] for letter in written} == {
+        "late by "
+    }
     places = {(letter.cluster, letter.offset) for letter in written}
     assert len(places) == len(written) == COUNT
     assert not places & {(row["kafka_cluster"], row["offset"]) for row in rows}

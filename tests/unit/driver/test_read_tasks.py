@@ -25,6 +25,7 @@ def tasks(
     topic_id: str | None = "T",
     ended: Mapping[int, int] | None = None,
     query: str = "q",
+    clock_ms: int | None = None,
     read: Mode = "streaming",
     **more: str,
 ) -> list[ReadTask]:
@@ -36,7 +37,9 @@ def tasks(
         query, clusters={name: ClusterProgress({"t": topic}, f"id of {name}") for name in subscription.clusters}
     )
     ranges = [SplitRange(Split(name, "t", number), 0, 1) for name in subscription.clusters for number in PARTITIONS]
-    return make_tasks(parse_options(options, mode=read), Observation(subscription, {}), saved, ranges)
+    return make_tasks(
+        parse_options(options, mode=read), Observation(subscription, {}), saved, ranges, clock_ms=clock_ms
+    )
 
 
 DOCUMENT = """
@@ -60,6 +63,22 @@ def test_the_options_say_which_records_become_dead_letters(more: dict[str, str],
     more |= {"watermarkAlignmentMaxDrift": "5m", "watermarkMode": "periodic"}
     made = tasks(DOCUMENT, deadLetters='{"cluster": "east", "topic": "dead"}', **more)
     assert {(t.dead_letters.refused, t.dead_letters.late) for t in made if t.dead_letters} == {kept}
+
+
+@pytest.mark.parametrize(
+    ("clock_ms", "more", "late_before_ms"),
+    [
+        (90_000, {}, None),
+        (90_000, {"watermarkMode": "periodic"}, 90_000),
+        (90_000, {"watermarkMode": "periodic", "allowedLateness": "1m"}, 30_000),
+        (None, {"watermarkMode": "periodic"}, None),
+    ],
+)
+def test_the_clock_says_which_rows_are_late(
+    clock_ms: int | None, more: dict[str, str], late_before_ms: int | None
+) -> None:
+    made = tasks(DOCUMENT, clock_ms=clock_ms, watermarkAlignmentMaxDrift="5m", **more)
+    assert {task.late_before_ms for task in made} == {late_before_ms}
 
 
 def test_the_tasks_of_a_cluster_share_their_large_parts() -> None:

@@ -13,10 +13,11 @@ from dynamic_kafka.errors import OptionError, RecordDecodingError
 from dynamic_kafka.executor.decoding.typed_rows import RefusedRecords, ValueFormat
 from dynamic_kafka.executor.evaluating.evaluators import Evaluator
 from dynamic_kafka.executor.evaluating.record_evaluation import StopSearch
+from dynamic_kafka.executor.read_task import DeadLetterTarget
 from dynamic_kafka.executor.reading.columns import _TYPES, SIZE, arrow_schema, spark_schema, with_lateness
 from dynamic_kafka.executor.reading.message_connection import MessageRows
 from dynamic_kafka.options.columns import COLUMNS, LATE, all_columns
-from tests.unit.executor.test_dead_letters import TASK, Topic, offset_in, rows, topic
+from tests.unit.executor.test_dead_letters import HOME, TASK, Topic, offset_in, rows, topic
 from tests.unit.executor.test_evaluators import Message
 
 __all__ = ["topic"]
@@ -31,12 +32,12 @@ def test_every_column_has_a_type() -> None:
 
 
 @pytest.mark.parametrize(
-    ("clock_ms", "late"), [(None, [False] * 5), (7, [True, False, False, True, False]), (-1, [False] * 5)]
+    ("before_ms", "late"), [(None, [False] * 5), (7, [True, False, False, True, False]), (-1, [False] * 5)]
 )
-def test_rows_older_than_the_clock_are_late(clock_ms: int | None, late: list[bool]) -> None:
+def test_rows_older_than_the_clock_are_late(before_ms: int | None, late: list[bool]) -> None:
     times = pa.array([6000, 7000, 8000, -1000, None], arrow_schema(["timestamp"]).field(0).type)
 
-    shown = with_lateness(pa.RecordBatch.from_arrays([times], ["timestamp"]), clock_ms)
+    shown = with_lateness(pa.RecordBatch.from_arrays([times], ["timestamp"]), before_ms)
 
     assert shown.schema == arrow_schema(["timestamp", LATE])
     assert shown.column(LATE).to_pylist() == late
@@ -109,6 +110,27 @@ def test_an_evaluator_of_records_sees_them_whole() -> None:
     assert found(("timestamp",), evaluator(is_end=is_end))[0].keys() == {"timestamp"}
     assert [(seen_record.key, seen_record.value, seen_record.offset, seen_record.headers) for seen_record in seen] == [
         (b"k", value, 40 + at, (("h", b"x"),)) for at, value in enumerate(VALUES[:2])
+    ]
+
+
+@pytest.mark.parametrize("mode", ["permissive", "dropmalformed", "deadletter", "failfast"])
+@pytest.mark.parametrize("columns", [("value",), ("offset", LATE, "value")])
+def test_late_records_keep_their_bytes(topic: Topic, columns: tuple[str, ...], mode: RefusedRecords) -> None:
+    # Given malformed records before and between the late ones, where the mode reads on
+    bad = () if mode == "failfast" else (b"no json",)
+    values = (*bad, b'{"id" : 1}', *bad, b'{"id": 2}', None)
+    target = DeadLetterTarget(HOME, "dead", "K1", refused=mode == "deadletter", late=True)
+    task = replace(TASK, columns=columns, dead_letters=target, late_before_ms=6)
+    messages = [Message(40 + at, value, stamp=(1, 7 if value in bad else 5)) for at, value in enumerate(values)]
+
+    batches = list(StopSearch(task, evaluator(mode=mode)).batches([rows(*messages)]))
+
+    assert sum(map(len, batches)) == (2 if mode == "permissive" else 0)
+    late = {record.value: dict(record.headers) for record in topic.records if record.value != b"no json"}
+    assert [(value, headers.get("tombstone")) for value, headers in late.items()] == [
+        (b'{"id" : 1}', None),
+        (b'{"id": 2}', None),
+        (b"", b"true"),
     ]
 
 

@@ -113,17 +113,17 @@ def test_refused_records_are_written_and_the_others_read(topic: Topic) -> None:
 def test_late_records_are_written_and_the_others_read(topic: Topic) -> None:
     # Given the clock at 5 ms, and a source that refuses no record
     target = DeadLetterTarget(HOME, "dead", "K1", refused=False, late=True)
-    task = replace(TASK, dead_letters=target, clock_ms=5, columns=("offset",))
+    task = replace(TASK, dead_letters=target, late_before_ms=5, columns=("offset",))
     evaluator = Evaluator("", "", None, None, None)
     times = [4, 5, 6, -3]
     fetched = rows(*(Message(40 + at, b"x", stamp=(1, time)) for at, time in enumerate(times)))
     STATISTICS.take()
     [batch] = StopSearch(task, evaluator).batches([fetched])
-    assert batch.to_pydict() == {"offset": [41, 42]}
+    assert batch.column("offset").to_pylist() == [41, 42]
     assert [offset_in(record) for record in topic.records] == [40, 43]
     assert [dict(record.headers)["cause"] for record in topic.records] == [
-        b"late: 1 ms older than the clock",
-        b"late: 8 ms older than the clock",
+        b"late by 1 ms",
+        b"late by 8 ms",
     ]
     assert STATISTICS.take() == {"east": ClientCounts(dead_letters=2, late=2)}
 
@@ -174,6 +174,11 @@ def test_a_known_stop_record_still_leaves_the_deserialiser() -> None:
     assert begin(replace(TASK, has_stop_record=True, dead_letters=None), evaluation)[1] is None
     _, evaluator = begin(TASK, evaluation)
     assert evaluator is not None and evaluator.ends_splits
+
+    # But where only late records become dead letters, nothing needs it
+    target = DeadLetterTarget(HOME, "dead", "K1", refused=False, late=True)
+    _, evaluator = begin(replace(TASK, has_stop_record=True, dead_letters=target), evaluation)
+    assert evaluator is not None and evaluator.deserialize is None
 
 
 def test_a_dead_letter_names_its_record_and_cause() -> None:

@@ -117,6 +117,10 @@ DRIFT = {"watermarkAlignmentMaxDrift": "10s"}
         ({"timeCharacteristic": "ingestion"}, ("'timeCharacteristic' is 'ingestion'", "`current_timestamp()`")),
         ({"timeCharacteristic": "now"}, ("'timeCharacteristic' is 'now'", "event or processing")),
         ({"timeCharacteristic": "processing", **DRIFT}, ("'timeCharacteristic'", "'watermarkAlignmentMaxDrift'")),
+        (
+            {"timeCharacteristic": "processing", "watermarkMode": "periodic"},
+            ("'timeCharacteristic'", "'watermarkMode'"),
+        ),
     ],
 )
 def test_a_clock_that_nothing_sets_is_refused_with_the_reason(given: dict[str, str], names: tuple[str, ...]) -> None:
@@ -138,11 +142,25 @@ def test_rows_have_a_column_for_lateness_with_a_mode(given: dict[str, str], *, h
     assert (columns[-1] == "kafka_late") is has_late and len(columns) == 9 + has_late
 
 
-def test_an_idle_timeout_alone_has_no_effect() -> None:
-    drift = {"watermarkAlignmentMaxDrift": "10s"}
-    assert parse(FROM_FILE, {"idleTimeout": "5m", **drift}).warnings == parse(FROM_FILE, drift).warnings == ()
-    (warning,) = parse(FROM_FILE, {"idleTimeout": "5m"}).warnings
-    assert "'watermarkAlignmentMaxDrift'" in warning
+@pytest.mark.parametrize("name", ["idleTimeout", "announcedTimeout", "allowedLateness"])
+def test_a_setting_of_the_clock_alone_has_no_effect(name: str) -> None:
+    aligned = {**DRIFT, "watermarkMode": "periodic"}
+    assert parse(FROM_FILE, {name: "5m", **aligned}).warnings == parse(FROM_FILE, aligned).warnings == ()
+    (warning,) = parse(FROM_FILE, {name: "5m"}).warnings
+    needed = "'watermarkMode=periodic'" if name == "allowedLateness" else "'watermarkAlignmentMaxDrift'"
+    assert f"'{name}' has no effect without {needed}" in warning
+
+
+def test_a_watermark_has_room_for_drift_and_allowed_lateness() -> None:
+    assert parse(FROM_FILE).least_delay_ms is None
+    assert parse(FROM_FILE, DRIFT).least_delay_ms == 10_000
+    late = {**DRIFT, "watermarkMode": "periodic", "allowedLateness": "1m"}
+    assert parse(FROM_FILE, late).least_delay_ms == 70_000
+
+
+def test_a_batch_read_aligns_nothing() -> None:
+    options = parse(FROM_FILE, {**DRIFT, "watermarkMode": "periodic"}, mode="batch")
+    assert options.alignment_max_drift_ms is None and options.columns[-1] == "kafka_late"
 
 
 def test_the_same_value_under_two_names_is_fine() -> None:

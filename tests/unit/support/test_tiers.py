@@ -68,6 +68,7 @@ def test_without_a_tier_all_run_without_a_budget(project: pytest.Pytester) -> No
 MATRIX = """
     import pytest
 
+    @pytest.mark.deep("a matrix")
     @pytest.mark.sampled
     @pytest.mark.parametrize("case", range(10))
     def test_case(case): pass
@@ -85,12 +86,22 @@ def test_a_random_third_of_the_sampled_cases_is_run(project: pytest.Pytester, mo
 
     cases, printed = run("--numprocesses=2")
     assert len(cases) == 4
-    last_line = r"6 deep tests were left out: `SEEDS=all` runs all of them, `SAMPLE=(\d+)` this choice"
-    [choice] = re.findall(last_line, printed)
+    [choice] = re.findall(r"sampled cases: SAMPLE=(\d+)", printed)
+    assert (
+        f"6 deep tests were left out: `make test-all SEEDS=all` runs them, too, and `make test-all SAMPLE={choice}`"
+        in printed
+    )
 
     assert run(SAMPLE=choice)[0] == cases
     assert run(SAMPLE="1")[0] != run(SAMPLE="2")[0]
     assert len(run(SEEDS="all")[0]) == 10
+
+
+def test_a_sampled_test_that_is_not_deep_is_refused(project: pytest.Pytester) -> None:
+    project.makepyfile("import pytest\n@pytest.mark.sampled\ndef test_slow(): pass")
+    result = project.runpytest_subprocess()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines("*test_slow is sampled, but not deep*")
 
 
 @pytest.mark.parametrize("mark", ["deep", "deep()", "deep(reason='x')"])

@@ -223,7 +223,7 @@ def _watermark_problems(config: AppConfig, options: SourceOptions) -> Iterator[P
     wanted = config.file.watermark
     if wanted is not None:
         try:
-            check_watermark_delay(wanted.delay, options.alignment_max_drift_ms, "this watermark")
+            check_watermark_delay(wanted.delay, options.least_delay_ms, "this watermark")
         except OptionError as error:
             yield Problem(("watermark", "delay"), str(error))
 

@@ -85,13 +85,15 @@ METRICS: Mapping[str, MetricDefinition] = {
         CLUSTER, "Connections of these consumers that failed or broke.", counter=True
     ),
     "cluster_dead_letters": MetricDefinition(
-        CLUSTER, "Refused records of the cluster that executors have written to the dead-letter topic.", counter=True
+        CLUSTER,
+        "Records of the cluster, refused or late, that executors have written to the dead-letter topic.",
+        counter=True,
     ),
     "cluster_dropped_records": MetricDefinition(
         CLUSTER, "Malformed records of the cluster that `mode=dropmalformed` has left out.", counter=True
     ),
     "cluster_late_rows": MetricDefinition(
-        CLUSTER, "Rows of the cluster that were older than the stream's clock; only with `watermarkMode`.", counter=True
+        CLUSTER, "Late rows of the cluster; always 0 without `watermarkMode=periodic`.", counter=True
     ),
     "cluster_ranges_read": MetricDefinition(
         (*CLUSTER, "reader"), "Ranges that executors have begun to read, by the reader: native or python.", counter=True

@@ -165,6 +165,10 @@ class TypedRows:
         """Return the offset of the record at an index."""
         return self._rows.offset(self._kept[at])
 
+    def original(self, at: int) -> int:
+        """Return the index of the record in the rows as Kafka has them."""
+        return self._kept[at]
+
     def has_value(self, at: int) -> bool:
         """Return whether the record at an index has a value."""
         return self._rows.has_value(self._kept[at])

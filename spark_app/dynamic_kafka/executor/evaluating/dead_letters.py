@@ -75,6 +75,7 @@ def dead_letter(record: Record, cause: str, task: ReadTask) -> NewRecord:
         "partition": str(split.partition),
         "offset": str(record.offset),
         "cause": cause[:MAX_CAUSE],
+        **({"tombstone": "true"} if record.value is None else {}),
         **({"topicId": task.topic_id} if task.topic_id is not None else {}),
         **({"timestamp": str(record.timestamp)} if record.timestamp != -1 else {}),
     }

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from dynamic_kafka.errors import OptionError, RecordEvaluationError
 from dynamic_kafka.executor.client_statistics import STATISTICS, ClientCounts
-from dynamic_kafka.executor.decoding.typed_rows import ValueDecoding
+from dynamic_kafka.executor.decoding.typed_rows import TypedRows, ValueDecoding
 from dynamic_kafka.executor.evaluating.dead_letters import DeadLetters
 from dynamic_kafka.executor.evaluating.evaluation import Evaluation
 from dynamic_kafka.executor.evaluating.evaluators import Evaluator
@@ -52,7 +52,7 @@ class StopSearch:
         target = task.dead_letters
         self._dead_letters = DeadLetters(task, target) if target is not None else None
         self._keeps_refused = target is not None and target.refused
-        self._late_before_ms = task.clock_ms if target is not None and target.late else None
+        self._late_before_ms = task.late_before_ms if target is not None and target.late else None
         self.stop_offset: int | None = None
 
     def batches(self, fetched: Iterable[Rows]) -> Iterator[pa.RecordBatch]:
@@ -65,8 +65,7 @@ class StopSearch:
         split, values = self._task.part.split, self._evaluator.values
         shown = all_columns(include_headers=self._task.include_headers) if self._evaluator.mask is not None else ()
         needed = (*shown, "value") if values is not None else shown
-        timed = (TIMESTAMP,) if self._late_before_ms is not None else ()
-        schema = arrow_schema(dict.fromkeys((*self._task.read_columns, *needed, *timed)))
+        schema = arrow_schema(dict.fromkeys((*self._task.read_columns, *needed)))
         try:
             for fetched_rows in fetched:
                 batch = fetched_rows.batch(schema)
@@ -86,7 +85,9 @@ class StopSearch:
                 letters = (refused or {}) | self._late(batch, refused or {})
                 if self._dead_letters is not None and letters:
                     self._confirm()
-                    self._dead_letters.write(rows, letters)
+                    typed = rows if isinstance(rows, TypedRows) else None
+                    places = {typed.original(at): why for at, why in letters.items()} if typed else letters
+                    self._dead_letters.write(fetched_rows, places)
                     batch = batch.filter(pa.array([at not in letters for at in range(len(batch))]))
                 if values is not None and malformed:
                     self._refuse(values, fetched_rows, malformed)
@@ -101,14 +102,14 @@ class StopSearch:
 
     def _late(self, batch: pa.RecordBatch, refused: Container[int]) -> dict[int, str]:
         """Return the late rows that become dead letters, with the cause, and count them."""
-        clock_ms = self._late_before_ms
-        if clock_ms is None:
+        before_ms = self._late_before_ms
+        if before_ms is None:
             return {}
         times = batch.column(TIMESTAMP)
-        late = [at for at in pc.indices_nonzero(is_late(times, clock_ms)).to_pylist() if at not in refused]
+        late = [at for at in pc.indices_nonzero(is_late(times, before_ms)).to_pylist() if at not in refused]
         if late:
             STATISTICS.add(self._task.part.split.cluster, ClientCounts(late=len(late)))
-        return {at: f"late: {clock_ms - times[at].value // 1000} ms older than the clock" for at in late}
+        return {at: f"late by {before_ms - times[at].value // 1000} ms" for at in late}
 
     def _refuse(self, values: ValueDecoding, rows: Rows, malformed: list[int]) -> None:
         """Treat malformed records as the mode says. Those behind the stop record are not read.
@@ -171,6 +172,10 @@ def begin(task: ReadTask, evaluation: Evaluation | None) -> tuple[ReadTask, Eval
         return task, None
     try:
         evaluator = evaluation.load()
-        return task, replace(evaluator, is_end=None, mask=None) if decided else evaluator
+        if decided:
+            refuses = task.dead_letters is not None and task.dead_letters.refused
+            deserialize = evaluator.deserialize if refuses else None
+            return task, replace(evaluator, is_end=None, mask=None, deserialize=deserialize)
+        return task, evaluator
     except OptionError as error:
         raise OptionError(f"{error}. Executors need it, too: add its module to spark.submit.pyFiles") from error

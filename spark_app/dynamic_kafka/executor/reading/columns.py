@@ -25,8 +25,8 @@ from pyspark.sql.types import (
 from dynamic_kafka.options.columns import LATE
 
 TIMESTAMP = "timestamp"
-MAX_DRIFT = "dynamicKafkaMaxDriftMs"
-"""Metadata of the column `timestamp` in Spark's schema: how far the source lets a split get ahead, in milliseconds."""
+LEAST_DELAY = "dynamicKafkaLeastDelayMs"
+"""Metadata of the column `timestamp` in Spark's schema: the least delay of a watermark on it, in milliseconds."""
 SIZE = "size"
 """A column for read reports, which Spark never gets: the bytes of a record's key and value."""
 _MOST_MS = (2**63 - 1) // 1000
@@ -49,15 +49,17 @@ _TYPES: Mapping[str, tuple[DataType, pa.DataType]] = {
 }
 
 
-def spark_schema(columns: Iterable[str], value: DataType | None = None, max_drift_ms: int | None = None) -> StructType:
+def spark_schema(
+    columns: Iterable[str], value: DataType | None = None, least_delay_ms: int | None = None
+) -> StructType:
     """Return the schema of these columns for Spark, in their order.
 
     Args:
         value: the type of decoded values; None if they stay bytes.
-        max_drift_ms: the metadata `MAX_DRIFT` of the column `timestamp`; None for none.
+        least_delay_ms: the metadata `LEAST_DELAY` of the column `timestamp`; None for none.
     """
     decoded = {"value": value} if value is not None else {}
-    metadata = {TIMESTAMP: {MAX_DRIFT: max_drift_ms}} if max_drift_ms is not None else {}
+    metadata = {TIMESTAMP: {LEAST_DELAY: least_delay_ms}} if least_delay_ms is not None else {}
     types = {name: decoded.get(name, _TYPES[name][0]) for name in columns}
     return StructType([StructField(name, type_, metadata=metadata.get(name)) for name, type_ in types.items()])
 
@@ -83,17 +85,17 @@ def shown_times(times: pa.TimestampArray) -> pa.TimestampArray:
         return pc.if_else(fits, times, pa.scalar(None, times.type)).cast(_TYPES["timestamp"][1])
 
 
-def with_lateness(batch: pa.RecordBatch, clock_ms: int | None) -> pa.RecordBatch:
-    """Return the rows with the column `LATE`: whether each is older than the clock. Without a clock, none is."""
-    return batch.append_column(LATE, is_late(batch.column(TIMESTAMP), clock_ms))
+def with_lateness(batch: pa.RecordBatch, before_ms: int | None) -> pa.RecordBatch:
+    """Return the rows with the column `LATE`, as `is_late` says."""
+    return batch.append_column(LATE, is_late(batch.column(TIMESTAMP), before_ms))
 
 
-def is_late(times: pa.TimestampArray, clock_ms: int | None) -> pa.BooleanArray:
-    """Return for each timestamp whether it is older than the clock, milliseconds since the epoch."""
-    if clock_ms is None:
+def is_late(times: pa.TimestampArray, before_ms: int | None) -> pa.BooleanArray:
+    """Return for each timestamp whether it is before this time, milliseconds since the epoch; None: none is."""
+    if before_ms is None:
         return pa.repeat(pa.scalar(False), len(times))
-    clock = pa.scalar(clock_ms * 1000, pa.int64()).cast(_TYPES[TIMESTAMP][1])
-    return pc.fill_null(pc.less(times, clock), False)
+    before = pa.scalar(before_ms * 1000, pa.int64()).cast(_TYPES[TIMESTAMP][1])
+    return pc.fill_null(pc.less(times, before), False)
 
 
 def without_time(batch: pa.RecordBatch) -> list[int]:

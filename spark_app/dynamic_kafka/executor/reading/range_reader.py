@@ -68,13 +68,14 @@ log = logging.getLogger(__name__)
 def read_range(task: ReadTask, evaluation: Evaluation | None = None) -> Iterator[pa.RecordBatch]:
     """Yield the records of a range, in order, in batches of the task's `reported_columns`. Raises as `_read_range`."""
     batches = _read_range(task, evaluation)
-    return batches if LATE not in task.columns else _with_lateness(task, batches)
+    marks = LATE in task.columns or task.late_before_ms is not None
+    return _with_lateness(task, batches) if marks else batches
 
 
 def _with_lateness(task: ReadTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the batches with the column `LATE`, and count the late rows."""
     for batch in batches:
-        shown = with_lateness(batch, task.clock_ms)
+        shown = with_lateness(batch, task.late_before_ms)
         if late := pc.sum(shown.column(LATE)).as_py():
             STATISTICS.add(task.part.split.cluster, ClientCounts(late=late))
         yield shown.select(task.reported_columns)
