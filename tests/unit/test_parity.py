@@ -17,9 +17,6 @@ from tests.support.places import ROOT
 FOLDER = ROOT / "docs" / "reference" / "parity"
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.md"))}
 HEADER = ["Original", "Here", "Test"]
-LATER = {"watermarks"}
-"""The parts of a later release. A part that is built leaves this set, and then no row may name it."""
-
 
 NAMES = {
     "flip-246.md": """
@@ -102,9 +99,7 @@ def test_every_table_has_the_same_three_columns() -> None:
 def test_each_row_is_whole_and_its_test_exists(row: list[str]) -> None:
     assert len(row) == 3 and all(row), row
     mark, _, what = row[2].partition(": ")
-    if mark == "later":
-        assert what in LATER
-    elif mark == "not applicable":
+    if mark == "not applicable":
         assert what and row[1].startswith(("not applicable: ", "the same")), "a reason, and nothing here"
     else:
         match = re.fullmatch(r"`((?:unit|integration|e2e)/[\w/]+\.py)::(test_\w+)`", row[2])
@@ -112,12 +107,8 @@ def test_each_row_is_whole_and_its_test_exists(row: list[str]) -> None:
         assert match[2] in functions(match[1])
 
 
-def test_only_parts_that_are_not_built_are_for_later() -> None:
-    assert {row[2] for row in ROWS if row[2].startswith("later")} == {f"later: {part}" for part in LATER}
-
-
 def test_every_option_in_the_second_column_exists() -> None:
-    known = {*OPTIONS, "watermarkInterval"} | {f"kafka.{known_property.name}" for known_property in PROPERTIES}
+    known = {*OPTIONS} | {f"kafka.{known_property.name}" for known_property in PROPERTIES}
     fields = {
         info.alias or name
         for model in (ListCluster, ListStream, MappingDocument, AppFile, Sink)

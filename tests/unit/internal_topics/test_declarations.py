@@ -103,7 +103,7 @@ def test_a_mistake_is_named_with_its_place(internal: str, text: str) -> None:
 
 def test_a_setting_without_effect_is_noted() -> None:
     letters = "  cluster: east\n  deadLetters: dead\n" + TOPICS
-    why = "internalTopics.deadLetters has no effect without the option mode=deadletter"
+    why = "internalTopics.deadLetters has no effect without the option mode=deadletter or lateRows=deadletter"
     assert parsed(letters).warnings == (why,)
     assert parsed(letters, "options: {mode: DeadLetter, recordDeserializer: 'rules:read'}\n").warnings == ()
     assert parsed("  cluster: east\n" + TOPICS, "options: {internalTopicsSetup: manual}\n").warnings == ()
