@@ -82,12 +82,11 @@ class StopSearch:
                         if refused is None:
                             raise time_error(rows, at, split)
                         refused.setdefault(at, time_problem(rows, at))
-                letters = (refused or {}) | self._late(batch, refused or {})
+                letters = dict(refused or {})
+                letters |= self._late(batch, letters)
                 if self._dead_letters is not None and letters:
                     self._confirm()
-                    typed = rows if isinstance(rows, TypedRows) else None
-                    places = {typed.original(at): why for at, why in letters.items()} if typed else letters
-                    self._dead_letters.write(fetched_rows, places)
+                    self._dead_letters.write(fetched_rows, _places(rows, letters))
                     batch = batch.filter(pa.array([at not in letters for at in range(len(batch))]))
                 if values is not None and malformed:
                     self._refuse(values, fetched_rows, malformed)
@@ -149,6 +148,11 @@ class StopSearch:
             raise RecordEvaluationError(
                 f"another attempt has ended {split} at offset {known}, this one {own}: give all executors one version"
             )
+
+
+def _places(rows: Rows, letters: dict[int, str]) -> dict[int, str]:
+    """Return {index: cause} by the records' indices in the rows as Kafka has them."""
+    return {rows.original(at): why for at, why in letters.items()} if isinstance(rows, TypedRows) else letters
 
 
 def begin(task: ReadTask, evaluation: Evaluation | None) -> tuple[ReadTask, Evaluator | None]:
