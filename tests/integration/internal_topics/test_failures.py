@@ -64,6 +64,7 @@ def test_a_topic_of_another_program_is_left_alone(shop: Shop, monkeypatch: pytes
 @DEEP
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("step", STEPS)
+@pytest.mark.sampled
 def test_an_init_that_was_killed_is_completed(shop: Shop, step: str) -> None:
     command = [sys.executable, "-m", "tests.integration.internal_topics.cut_off_init", step, "init", str(shop.app)]
     killed = subprocess.run(command, capture_output=True, check=False, timeout=300)

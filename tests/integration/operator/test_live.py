@@ -165,6 +165,7 @@ def test_a_deleted_stream_drains_and_a_returning_one_is_read_on(stage: Stage, dr
 
 @DEEP
 @pytest.mark.parametrize("what", ["document", "status", "both", "edited"])
+@pytest.mark.sampled
 def test_drains_survive_the_loss_of(what: str, stage: Stage, driver: Json, operator: OperatorProcess) -> None:
     drains(stage, driver)
     document = stage.document()

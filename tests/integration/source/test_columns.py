@@ -60,6 +60,7 @@ def streamed(frame: DataFrame, folder: Path) -> Counter[str]:
 @pytest.mark.deep("a matrix of columns and readers")
 @pytest.mark.parametrize("columns", ["value,timestamp", "headers,kafka_stream,key", "offset", ",".join(COLUMNS[::-1])])
 @pytest.mark.parametrize("reader", READERS)
+@pytest.mark.sampled
 def test_rows_are_those_of_a_select(given: dict[str, str], spark: SparkSession, reader: str, columns: str) -> None:
     source = spark.read.format("dynamic-kafka").options(**given, reader=reader)
     whole = source.option("includeHeaders", "true").load().select(*columns.split(","))

@@ -34,6 +34,7 @@ class EveryStream(KafkaStreamSubscriber):
 
 @pytest.mark.parametrize("again", [True, False], ids=["re-created", "deleted"])
 @pytest.mark.parametrize("way", ["streamPattern", "streamSubscriber", "subscribe", "subscribePattern", "assign"])
+@pytest.mark.sampled
 def test_each_way_to_subscribe_is_checked(brokers: Brokers, orders: str, path: Path, way: str, again: bool) -> None:
     at, old, state = brokers.a, brokers.a.topic_id(orders), path.parent / "state"
     source: dict[str, object] = {"kafka.bootstrap.servers": at.bootstrap, way: orders}

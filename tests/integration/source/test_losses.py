@@ -77,6 +77,7 @@ def consumer(request: pytest.FixtureRequest, task: ReadTask) -> None:
 @DEEP
 @pytest.mark.usefixtures("consumer")
 @pytest.mark.parametrize("identified", [True, False], ids=["identified", "unidentified"])
+@pytest.mark.sampled
 def test_a_truncated_log_is_noticed_by_its_leader_epoch(task: ReadTask, identified: bool) -> None:
     # Given a range that was planned while epoch 0 had offsets up to 20, and a log in which it ends at 10
     task = task if identified else replace(task, kafka_id=None)
@@ -94,6 +95,7 @@ def test_a_truncated_range_is_left_to_the_next_plan(task: ReadTask) -> None:
 
 @DEEP
 @pytest.mark.usefixtures("consumer")
+@pytest.mark.sampled
 def test_records_of_a_later_leader_end_a_range(task: ReadTask) -> None:
     # Given a range that was planned in epoch 0, in a log that was truncated at 10 since
     part = SplitRange(task.part.split, 5, 20, 0, end_epoch=0)
@@ -106,6 +108,7 @@ def test_records_of_a_later_leader_end_a_range(task: ReadTask) -> None:
 @DEEP
 @pytest.mark.usefixtures("consumer")
 @pytest.mark.parametrize(("start", "end"), [(0, 10), (5, 15), (9, 10), (10, 20), (10, 30)])
+@pytest.mark.sampled
 def test_a_leader_change_alone_is_no_truncation(task: ReadTask, start: int, end: int) -> None:
     # Epoch 0 ends at 10: ranges that start there or before are unchanged
     assert offsets_read(task, start, end, 0) == list(range(start, end))
@@ -114,6 +117,7 @@ def test_a_leader_change_alone_is_no_truncation(task: ReadTask, start: int, end:
 @DEEP
 @pytest.mark.usefixtures("consumer")
 @pytest.mark.parametrize("start", [10, 20, 29])
+@pytest.mark.sampled
 def test_the_present_leaders_epoch_is_no_truncation(task: ReadTask, newest: int, start: int) -> None:
     assert newest > 0
     assert offsets_read(task, start, 30, newest) == list(range(start, 30))

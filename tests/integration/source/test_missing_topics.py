@@ -257,6 +257,7 @@ def grant(at: KafkaCluster, *topics: str) -> None:
 @pytest.mark.parametrize("fail", ["true", "false"])
 @pytest.mark.parametrize("way", ["subscribe", "subscribePattern"])
 @pytest.mark.parametrize("kept", [1, 0], ids=["one topic", "no topic"])
+@pytest.mark.sampled
 def test_a_withdrawn_right_is_reported_and_loses_nothing(  # noqa: PLR0917
     checked: KafkaCluster,
     readable: list[str],

@@ -85,6 +85,7 @@ def test_own_topics_that_an_older_release_has_read_are_parked(brokers: Brokers, 
 
 @pytest.mark.parametrize("home", HOMES)
 @pytest.mark.parametrize("way", ["subscribe", "assign", "streamIds"])
+@pytest.mark.sampled
 def test_a_named_own_topic_is_refused(brokers: Brokers, topic: Topic, way: str, home: str) -> None:
     log = brokers.a.create_topic(topic("log"))
     chosen: dict[str, Any] = {way: json.dumps({log: [0]}) if way == "assign" else log}

@@ -231,6 +231,7 @@ def test_a_cluster_of_a_refused_revision_keeps_the_query_open(
 
 @DEEP
 @pytest.mark.parametrize("mode", ["a long interval", "one look-up", "available now"])
+@pytest.mark.sampled
 def test_a_cluster_that_no_plan_has_seen_keeps_the_query_open(
     *, run: SourceRun, brokers: Brokers, orders: str, path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -330,6 +330,7 @@ def test_only_rows_before_the_last_batch_may_reach_another_sink(world: World, mo
 @pytest.mark.parametrize(
     ("crash", "pending"), [*((point, True) for point in CRASH_POINTS), ("logged", False), ("sunk", False)]
 )
+@pytest.mark.sampled
 def test_a_crash_at_any_step_after_an_acceptance_is_harmless(
     world: World, crash: CrashPoint, pending: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

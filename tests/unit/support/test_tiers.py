@@ -33,9 +33,10 @@ EACH_WAY = pytest.mark.parametrize("workers", [[], ["--numprocesses=2"]], ids=["
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     for choice in ("SAMPLE", "SEEDS"):
         monkeypatch.delenv(choice, raising=False)
-    pytester.makeini("[pytest]\nmarkers = deep(reason)\n sampled\naddopts = -p tests.support.tiers")
+    pytester.makeini("[pytest]\nmarkers = deep(reason)\n sampled\naddopts = -p xdist -p tests.support.tiers")
     pytester.makepyfile(TESTS)
     pytester.mkdir("tests").joinpath("budget.toml").write_text("[test]\nbrokers = 1\n[test-all]\nbrokers = 1\n")
     return pytester
