@@ -92,6 +92,7 @@ def _summarise(report: Report, console: Console, page: Path) -> None:
         ("delivered", f"{verdict.delivered:,}"),
         ("lost", f"{verdict.lost:,}"),
         ("duplicated", f"{verdict.duplicated:,}"),
+        ("late", f"{report.late:,}"),
         ("metadata changes", f"{len(journal.changes)}"),
         ("restarts for changes", f"{report.restarts_for_changes}"),
         *(() if live else (("restarts confirmed", f"{report.restarts_confirmed}"),)),

@@ -25,10 +25,19 @@ class EndOfDay(RecordEvaluator):
         return pc.equal(batch.column("value"), b"end of day")
 
 
-def publish(counts: DataFrame, batch: int) -> None:
-    """Write the counts so far to the file `AGGREGATE_FILE`. A repeated batch writes the same content."""
+def publish(windows: DataFrame, batch: int) -> None:
+    """Put a batch's windows, with their counts so far, into the file `AGGREGATE_FILE`; add up the rows by cluster.
+
+    A repeated batch writes the same content.
+    """
     target = Path(os.environ["AGGREGATE_FILE"])
-    by_cluster = {row["kafka_cluster"]: row["count"] for row in counts.collect()}
+    known = json.loads(target.read_text())["windows"] if target.exists() else {}
+    for row in windows.collect():
+        known.setdefault(row["kafka_cluster"], {})[str(row["start"])] = [row["count"], row["late"]]
+    counts, late = (
+        {cluster: sum(window[place] for window in by_start.values()) for cluster, by_start in known.items()}
+        for place in (0, 1)
+    )
     draft = target.with_suffix(".draft")
-    draft.write_text(json.dumps({"batch": batch, "counts": by_cluster}))
+    draft.write_text(json.dumps({"batch": batch, "counts": counts, "late": late, "windows": known}))
     draft.replace(target)

@@ -74,6 +74,7 @@ def _tiles(report: Report) -> Iterable[str]:
         (f"{verdict.delivered:,}", "delivered", verdict.delivered != verdict.produced),
         (f"{verdict.lost:,}", "lost", verdict.lost > 0),
         (f"{verdict.duplicated:,}", "duplicated", verdict.duplicated > 0),
+        (f"{report.late:,}", "late", report.late > 0),
         (f"{len(journal.changes)}", "changes", False),
         (f"{restarts}", "restarts for changes", live and restarts != 0),
         *(() if live else ((f"{confirmed}", "restarts confirmed", confirmed != restarts),)),
@@ -169,7 +170,7 @@ def _clusters(report: Report) -> str:
         ">confirmed to producers",
         ">in the sink",
         ">the broker's end offsets",
-        ">the running aggregate",
+        ">windows on event time",
     ]
     return _table(titles, rows)
 

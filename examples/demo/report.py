@@ -31,7 +31,8 @@ class Report:
 
     Attributes:
         returns: {cluster: how each partition continued} of the clusters that were added back.
-        aggregate: {cluster: records} by the second query's count.
+        aggregate: {cluster: records} in the second query's windows on event time.
+        late: rows in these windows that came late. Spark drops a row that is too late, so it is in no window.
         restarts_confirmed: restarts for changes that the operator has confirmed.
         left_behind: files in the sink's folder that no batch has committed; readers ignore them.
         written: records by cluster and second of the story, by Kafka's timestamps.
@@ -43,6 +44,7 @@ class Report:
     verdict: Verdict
     returns: Mapping[str, Sequence[Return]]
     aggregate: Mapping[str, int]
+    late: int
     starts: int
     restarts_for_changes: int
     restarts_confirmed: int
@@ -67,13 +69,14 @@ def examine(stage: Stage) -> Report:
     returns = {
         cluster: check_return(rows, cluster, parked, since) for cluster, parked, since in find_returns(documents)
     }
-    journal, aggregate = stage.journal, stage.counted()
+    journal, aggregate, late = stage.journal, stage.counted(), sum(stage.late().values())
     starts = explain_starts(stage.driver.pods)
     confirmed = confirmed_restarts(starts, stage.plane.confirmed)
     problems = [
         *wrong_records(verdict),
         *wrong_totals(verdict, "its broker counts", journal.broker_ends),
-        *wrong_totals(verdict, "the running aggregate counts", aggregate),
+        *wrong_totals(verdict, "the windows on event time have", aggregate),
+        *wrong_lateness(late),
         *wrong_returns(journal, returns),
         *wrong_run(journal, stage.settings),
         *wrong_starts(starts, confirmed, stage.settings),
@@ -89,6 +92,7 @@ def examine(stage: Stage) -> Report:
         verdict=verdict,
         returns=returns,
         aggregate=aggregate,
+        late=late,
         starts=len(stage.driver.pods),
         restarts_for_changes=starts.restarts_for_changes,
         restarts_confirmed=confirmed,
@@ -148,6 +152,11 @@ def wrong_totals(verdict: Verdict, who: str, counts: Mapping[str, int]) -> list[
         for cluster, (produced, _) in verdict.per_cluster.items()
         if counts.get(cluster, 0) != produced
     ]
+
+
+def wrong_lateness(late: int) -> list[str]:
+    """Return the problem of late rows."""
+    return [f"{late:,} rows were late"] if late else []
 
 
 def wrong_returns(journal: Journal, returns: Mapping[str, Sequence[Return]]) -> list[str]:
@@ -238,6 +247,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "unknown": verdict.unknown,
         "misplaced": verdict.misplaced,
         "offset_gaps": verdict.gaps,
+        "late": report.late,
         "kills": len(journal.kills),
         "changes": [
             {

@@ -30,7 +30,7 @@ class ClusterState:
         member: it is in Git.
         draining: it was removed from Git, and is read until it is drained.
         known: it is in Git, or has records.
-        counted: records in the running aggregate.
+        counted: records in the windows on event time.
     """
 
     name: str

@@ -178,9 +178,16 @@ class Stage:
             self.screen.show(self._state())
 
     def counted(self) -> dict[str, int]:
-        """Return the running aggregate: records by cluster."""
+        """Return the records by cluster in the windows on event time."""
+        return self._windows("counts")
+
+    def late(self) -> dict[str, int]:
+        """Return the late rows by cluster in these windows."""
+        return self._windows("late")
+
+    def _windows(self, part: str) -> dict[str, int]:
         try:
-            return dict(json.loads((self.folder / "data" / "aggregate.json").read_text())["counts"])
+            return dict(json.loads((self.folder / "data" / "aggregate.json").read_text())[part])
         except FileNotFoundError:
             return {}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.bench import memory, planning
+from tests.bench import alignment, memory, planning
 from tests.bench.reader import run as reader
 from tests.bench.reader.cases import NAMES
 from tests.bench.report import Report
@@ -20,8 +20,9 @@ BENCHES = {
     "planning": planning.run,
     "planning-curve": planning.curve,
     "planner-memory": memory.planner,
+    "alignment": alignment.run,
 }
-EVERY_TIME = (READER, "planning-curve", "planner-memory")
+EVERY_TIME = (READER, "planning-curve", "planner-memory", "alignment")
 """All but `planning`, whose 10,000 splits are one size of the curve."""
 
 

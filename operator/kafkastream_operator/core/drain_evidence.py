@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from dynamic_kafka.contract.driver_report import DriverReport
+from dynamic_kafka.contract.driver_report import DriverReport, StandingClock
 from dynamic_kafka.contract.kubernetes_names import DRAIN_REPORT_INTERVAL_S
 from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.application import Life
@@ -73,6 +73,7 @@ class Report:
         finished: all queries have ended by themselves, and a further start of them reads nothing.
         open_splits: splits that have not reached their stop record, once another one has; not all of them.
         lost_topics: internal topics of the application that are missing or were re-created.
+        standing_clocks: the clocks of queries that stand although there are unread records; not all of them.
     """
 
     reader: int = 1
@@ -88,6 +89,7 @@ class Report:
     finished: bool = False
     open_splits: tuple[str, ...] = ()
     lost_topics: tuple[str, ...] = ()
+    standing_clocks: tuple[StandingClock, ...] = ()
     streams: Mapping[str, Any] | None = None
 
     @classmethod
@@ -121,6 +123,7 @@ class Report:
             finished=report.finished,
             open_splits=report.open_splits,
             lost_topics=report.lost_topics,
+            standing_clocks=report.standing_clocks,
             streams=report.streams,
         )
 

@@ -465,6 +465,14 @@ OF_SUBSCRIPTIONS: Mapping[str, tuple[Row, ...]] = {
             "wrong",
         ),
         Row(
+            "ClockStands",
+            "True",
+            "the document is in force. A query with [alignment](docs/how-to/time.md) has had unread records for five "
+            "minutes, and its clock has not moved. The message names the split or the announced cluster that it waits "
+            "for",
+            "[the table](docs/how-to/time.md#if-the-stream-stands-still) has a row for each cause",
+        ),
+        Row(
             "AwaitsReport, Waiting",
             "Unknown",
             "the application runs or starts, and no driver has shown yet that it has the newest document. "

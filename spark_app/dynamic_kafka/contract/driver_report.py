@@ -20,6 +20,8 @@ from pydantic.alias_generators import to_camel
 REPORT_CONTRACT = 1
 """The edition of this form."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+MAX_TIME_MS = 253_402_300_799_999
+"""The last millisecond of the year 9999: a later time has no date."""
 LIVE = "live"
 """The ability to take up a new revision without a restart."""
 
@@ -57,6 +59,21 @@ class NeverReachedCluster(_ReportPart):
 
     cluster: str
     reason: str
+
+
+class StandingClock(_ReportPart):
+    """The clock of a query that has stood for a while, although there are unread records.
+
+    Attributes:
+        clock_ms: milliseconds since the epoch; None without a first clock.
+        held_by: the split that holds it, such as `west/orders[3]`; empty if none does.
+        waits_for: the announced clusters for whose first records it waits.
+    """
+
+    query: str
+    clock_ms: Annotated[int, Field(ge=-1, le=MAX_TIME_MS)] | None = Field(default=None, alias="clock")
+    held_by: str = ""
+    waits_for: tuple[str, ...] = ()
 
 
 class RejectedRevision(_ReportPart):
@@ -105,6 +122,7 @@ class DriverReport(_ReportPart):
         open_splits: splits that have not reached their stop record, once another one has; not all of them.
         lost_topics: internal topics of the application that are missing or were re-created.
         homes: the clusters of the metadata that hold internal topics. Without them the application cannot go on.
+        standing_clocks: the clocks of queries that stand although there are unread records; not all of them.
         streams: the streams of the applied revision, word for word; None, and absent from the text, if they are large.
     """
 
@@ -124,6 +142,7 @@ class DriverReport(_ReportPart):
     open_splits: tuple[str, ...] = ()
     lost_topics: tuple[str, ...] = ()
     homes: tuple[str, ...] = ()
+    standing_clocks: tuple[StandingClock, ...] = ()
     streams: Annotated[dict[str, Any] | None, BeforeValidator(_streams_or_none)] = None
 
     @classmethod

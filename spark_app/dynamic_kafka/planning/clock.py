@@ -34,6 +34,9 @@ _HELP = "docs/how-to/time.md#a-record-from-the-future"
 _ANNOUNCED_HELP = "docs/how-to/time.md#a-cluster-that-joins-late"
 _PARTS = 4
 """A search finds a goal to this part of the drift."""
+_FULL, _AIM, _TRIES = 0.9, 0.98, 4
+"""A batch with a rate limit is full with this part of the limit. A search aims at a bit more, as if the records were
+evenly spread over time. After so many tries, half of the limit will do."""
 
 
 @dataclass(frozen=True)
@@ -274,24 +277,30 @@ def _goal(
     With a rate limit, it looks first near the clock: a backlog takes many batches, and each has about the same span.
     """
     while True:
-        ceiling = search.now_ms if limit is None or not span_ms else min(clock + 2 * span_ms, search.now_ms)
+        ceiling = search.now_ms if limit is None or not span_ms else min(clock + span_ms, search.now_ms)
         ends = yield from search.ends(clocks, ceiling)
         most = goal = max(clock, min(ceiling, min(ends.values(), default=clock)))
         room = yield from search.room(goal + drift_ms)
         is_most = goal < ceiling - search.grain_ms or ceiling == search.now_ms
-        if limit is None or is_most or 2 * sum(room.values()) > limit:
+        rows = sum(room.values())
+        if limit is None or is_most or rows > limit * _FULL:
             break
         span_ms *= 2
-    if limit is None or sum(room.values()) <= limit:
+    if limit is None or rows <= limit:
         return _Goal(clock, goal, room, ends, max(goal - clock, drift_ms))
-    low, low_room = clock, (yield from search.room(clock + drift_ms))
-    while goal - low > search.grain_ms and 2 * sum(low_room.values()) < limit:
-        middle = (low + goal) // 2
+    # The last batch has left no rows up to the clock and the drift, or few: it is asked only if no other goal is found.
+    low, low_rows, low_room, tries = clock, 0, None, 0
+    while goal - low > search.grain_ms and low_rows < limit * (_FULL if tries < _TRIES else 0.5):
+        part = 0.5 if tries % 2 else (limit * _AIM - low_rows) / (rows - low_rows)
+        middle = low + max(1, int((goal - low) * part))
         room = yield from search.room(middle + drift_ms)
-        if sum(room.values()) > limit:
-            goal = middle
+        tries += 1
+        if (found := sum(room.values())) > limit:
+            goal, rows = middle, found
         else:
-            low, low_room = middle, room
+            low, low_rows, low_room = middle, found, room
+    if low_room is None:
+        low_room = yield from search.room(clock + drift_ms)
     if not any(low_room.values()):
         # No unread record is older than this, and the next ones are too many for one batch.
         clock = low = min(low + drift_ms, most)

@@ -46,7 +46,9 @@ def test_the_demos_job_ends_at_the_end_of_the_day(
     with run_app(config) as run:
         # Then both queries end by themselves, with each record of the day and nothing behind its end
         assert run.wait_exit() == 0, run.last_lines()
-    assert json.loads((tmp_path / "counts.json").read_text())["counts"] == day.counts() == {"A": 30, "B": 12}
+    windows = json.loads((tmp_path / "counts.json").read_text())
+    assert windows["counts"] == day.counts() == {"A": 30, "B": 12}
+    assert windows["late"] == {"A": 0, "B": 0}
     values = [json.loads(value) for value in delivered(tmp_path / "sink")]
     assert len(values) == 42
     assert len({(value["cluster"], value["partition"], value["sequence"]) for value in values}) == 42

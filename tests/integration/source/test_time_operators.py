@@ -6,19 +6,22 @@ Without alignment, the same operators lose rows.
 
 from __future__ import annotations
 
+import importlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
 from dynamic_kafka import register
 from tests.integration.source.simulated_spark import at, document
 from tests.support.fixtures import Brokers, Topic
 from tests.support.kafka import KafkaCluster, Record
+from tests.support.spark_kafka import SPARK42_PYTHON
 from tests.support.streams import RunningQuery
 
 pytestmark = pytest.mark.deep("operators of Spark, with and without alignment")
@@ -30,6 +33,8 @@ BEFORE = {"east": range(240), "west": range(120, 240)}
 """The numbers of the records before the migration. East begins an hour earlier, and has each record of west, too."""
 AFTER = {"east": range(240, 300), "south": range(240, 300)}
 
+ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+"""The only state store that `transformWithState` works with."""
 Read = Callable[[], DataFrame]
 Rows = list[tuple[Any, ...]]
 
@@ -65,6 +70,26 @@ def joined(read: Read) -> DataFrame:
     return pairs.selectExpr("CAST(CAST(l.value AS STRING) AS LONG)")
 
 
+def in_state(read: Read) -> DataFrame:
+    class Count(StatefulProcessor):
+        """Counts the rows of a window. It is a local class so that workers get its code, and do not import tests."""
+
+        def init(self, handle: StatefulProcessorHandle) -> None:
+            self.rows = handle.getValueState("rows", "rows long")
+
+        def handleInputRows(self, key: tuple[int], rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
+            known = self.rows.get()[0] if self.rows.exists() else 0
+            self.rows.update((known + sum(1 for _ in rows),))
+            yield Row(start=key[0], count=self.rows.get()[0])
+
+        def close(self) -> None:
+            pass
+
+    rows = read().withColumn("start", f.window("timestamp", "5 minutes").start.cast("long") * 1000)
+    rows.sparkSession.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKS_DB)
+    return rows.groupBy("start").transformWithState(Count(), "start long, count long", "update", "eventTime")
+
+
 def time_ms(number: int) -> int:
     return T0 + number * STEP_MS
 
@@ -80,6 +105,7 @@ def both(records: dict[str, list[int]]) -> Counter[Any]:
 
 OPERATORS = {
     "windows": Operator(windows, "update", lambda rows: Counter(dict(rows)), in_windows),
+    "own state": Operator(in_state, "update", lambda rows: Counter(dict(rows)), in_windows),
     "without duplicates": Operator(
         without_duplicates,
         "append",
@@ -94,8 +120,8 @@ class Story:
     """A query with an operator, over clusters that come and go."""
 
     def __init__(self, spark: SparkSession, folder: Path, operator: Operator, *, aligned: bool) -> None:
-        register(spark)
-        self.spark, self.operator, self.folder = spark, operator, folder
+        self.spark, self.operator, self.folder = spark.newSession(), operator, folder
+        register(self.spark)
         self.metadata = folder / "streams.json"
         self.options = {
             "streamIds": "orders",
@@ -132,6 +158,21 @@ class Story:
 def produce(broker: KafkaCluster, name: str, numbers: range) -> None:
     times = map(time_ms, numbers)
     broker.produce(name, [Record(b"%d" % time, partition=0, timestamp_ms=time) for time in times])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_state_packages(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Lend the packages that `transformWithState` needs. The other Spark's environment has them, this one has not."""
+    lent = tmp_path_factory.mktemp("lent")
+    [packages] = SPARK42_PYTHON.parent.parent.glob("lib/python*/site-packages")
+    for package in ("pandas", "numpy", "numpy.libs", "dateutil", "pytz", "six.py", "google"):
+        if (packages / package).exists():
+            (lent / package).symlink_to(packages / package)
+    with pytest.MonkeyPatch.context() as patches:
+        patches.syspath_prepend(lent)
+        patches.setitem(spark.sparkContext.environment, "PYTHONPATH", str(lent))
+        importlib.import_module("pandas")  # before a test: what a test imports is forgotten, and numpy loads only once
+        yield
 
 
 @pytest.fixture

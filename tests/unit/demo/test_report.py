@@ -19,6 +19,7 @@ from demo.report import (
     confirmed_restarts,
     find_returns,
     wrong_drains,
+    wrong_lateness,
     wrong_records,
     wrong_returns,
     wrong_run,
@@ -66,6 +67,7 @@ def report(*problems: str) -> Report:
         verdict=prove({("A", 0): {0: 0, 1: 1, 2: 2}}, []),
         returns={"A": [Return(0, 10, 9, 10, 0)]},
         aggregate={"A": 3},
+        late=0,
         starts=3,
         restarts_for_changes=0,
         restarts_confirmed=0,
@@ -114,6 +116,11 @@ def test_unread_records_at_safe_to_decommission_are_wrong() -> None:
         "A was reported safe to shut down with 12 records unread",
         "B was removed, but never reported safe to shut down",
     ]
+
+
+def test_late_rows_are_wrong() -> None:
+    assert wrong_lateness(0) == []
+    assert wrong_lateness(1200) == ["1,200 rows were late"]
 
 
 def test_too_few_kills_or_changes_are_wrong() -> None:

@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 
+from dynamic_kafka.contract.driver_report import StandingClock
 from dynamic_kafka.contract.kubernetes_names import DRAIN_REPORT_INTERVAL_S
 from dynamic_kafka.driver.report.drain_tracker import TopicDrain
 from dynamic_kafka.driver.report.report_content import (
     AFTER_DRAIN_S,
+    CLOCK_STANDS_S,
     MAX_BYTES,
     PLANNER_WAIT_S,
     REPORT_INTERVAL_S,
     AppliedRevision,
+    ClockWatch,
     DriverState,
     ReportSchedule,
     abilities_of,
@@ -105,6 +108,7 @@ def test_the_json_form_does_not_change() -> None:
         "openSplits": [],
         "lostTopics": [],
         "homes": [],
+        "standingClocks": [],
         "streams": STREAMS,
     }
 
@@ -287,3 +291,32 @@ def test_a_failed_report_is_retried() -> None:
     assert not schedule.is_due(STATE, REPORT_INTERVAL_S - 1)
     assert schedule.is_due(STATE, REPORT_INTERVAL_S)
     assert schedule.is_due(DRAINING, DRAIN_REPORT_INTERVAL_S)
+
+
+def clocked(clock_ms: int | None, *, lag: int = 5, **more: Any) -> dict[str, Any]:
+    return {"clusters": {"west": {"lag": 0}, "east": {"lag": lag}}, "clock": clock_ms, "clockHeldBy": None} | more
+
+
+def test_a_clock_that_stood_with_unread_records_is_reported() -> None:
+    watch = ClockWatch()
+    held = {"clockHeldBy": {"cluster": "west", "topic": "orders", "partition": 3}}
+    of_queries = {"lake": [clocked(7, **held), clocked(None, clockWaitsFor=["south"])], "plain": [{"clusters": {}}]}
+    assert watch.standing(of_queries, 0.0) == watch.standing(of_queries, CLOCK_STANDS_S - 1) == ()
+    assert watch.standing(of_queries, CLOCK_STANDS_S) == (
+        StandingClock(query="lake", clock_ms=7, held_by="west/orders[3]"),
+        StandingClock(query="lake", clock_ms=None, waits_for=("south",)),
+    )
+
+
+@pytest.mark.parametrize("between", [clocked(8), clocked(7, lag=0)], ids=["moved", "nothing unread"])
+def test_a_clock_that_moves_or_has_no_lag_does_not_stand(between: dict[str, Any]) -> None:
+    watch = ClockWatch()
+    for now_s, summary in ((0.0, clocked(7)), (CLOCK_STANDS_S - 1, between), (CLOCK_STANDS_S + 1, clocked(7))):
+        assert watch.standing({"lake": [summary]}, now_s) == ()
+    assert watch.standing({"lake": [clocked(7)]}, 2 * CLOCK_STANDS_S + 1)
+
+
+def test_a_clock_of_a_stopped_query_is_forgotten() -> None:
+    watch = ClockWatch()
+    watch.standing({"lake": [clocked(7)]}, 0.0)
+    assert watch.standing({}, CLOCK_STANDS_S) == watch.standing({"lake": [clocked(7)]}, CLOCK_STANDS_S + 1) == ()

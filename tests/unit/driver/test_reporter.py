@@ -15,7 +15,7 @@ import pytest
 from dynamic_kafka.contract.kubernetes_names import DRAIN_REPORT_INTERVAL_S, REPORT_ANNOTATION
 from dynamic_kafka.driver.report.drain_tracker import ClusterListing, DrainTracker
 from dynamic_kafka.driver.report.pod import own_pod
-from dynamic_kafka.driver.report.report_content import MAX_REASON, REPORT_INTERVAL_S
+from dynamic_kafka.driver.report.report_content import CLOCK_STANDS_S, MAX_REASON, REPORT_INTERVAL_S
 from dynamic_kafka.driver.report.reporter import CommittedProgress, Reporter
 from dynamic_kafka.driver.report.sink_status import StatusBoard
 from dynamic_kafka.metadata.discovery_state import DiscoveryStatus
@@ -183,6 +183,14 @@ def test_a_cluster_without_an_answer_yet_is_reported(application: Application) -
     assert application.after(1)[-1]["unanswered"] == ["east", "west"]
     application.board.update("lake", summaries=(SUMMARY,))
     assert application.after(REPORT_INTERVAL_S)[-1]["unanswered"] == []
+
+
+def test_a_clock_that_stands_is_reported(application: Application) -> None:
+    stands = {"clusters": {"east": {"lag": 5}}, "clock": 7, "clockHeldBy": None}
+    application.board.update("lake", summaries=({**SUMMARY, **stands},))
+    assert application.after(1)[-1]["standingClocks"] == []
+    [clock] = application.after(CLOCK_STANDS_S)[-1]["standingClocks"]
+    assert (clock["query"], clock["clock"]) == ("lake", 7)
 
 
 def test_a_query_without_a_committed_batch_has_no_known_lag(application: Application) -> None:

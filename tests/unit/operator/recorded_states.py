@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from dynamic_kafka.contract.driver_report import StandingClock
 from dynamic_kafka.contract.termination_message import ChangedTopic
 from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.conditions.subscription import with_conditions
@@ -402,6 +403,10 @@ SUBSCRIPTIONS: dict[str, tuple[Callable[[], World], str]] = {
         "Healthy",
     ),
     "a cluster that does not answer": (lambda: reporting(running(), never_reached={"east": "timed out"}), "Healthy"),
+    "a clock that stands": (
+        lambda: reporting(running(), standing_clocks=(StandingClock(query="lake", waits_for=("south",)),)),
+        "Healthy",
+    ),
     "a drain": (draining, "Healthy"),
     "a drain that takes long": (lambda: draining(days=2), "Healthy"),
 }

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dynamic_kafka.contract.driver_report import StandingClock
 from dynamic_kafka.contract.kubernetes_names import REPORT_ANNOTATION
 from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.conditions.driver import reporting
@@ -125,6 +126,25 @@ def test_only_a_report_on_the_revision_shows_all_reached() -> None:
     assert "waits for the first answer of west" in world.message("ClusterNeverReached")
     world.driver_reports().settle()
     assert world.condition("ClusterNeverReached") == ("False", "AllReached")
+
+
+def test_a_clock_that_stands_is_the_reason_of_ready() -> None:
+    world = silent()
+    world.driver_reports().settle()
+    driver = world.driver
+    assert driver is not None and driver.report is not None
+    held = StandingClock(query="lake", clock_ms=1_700_000_000_500, held_by="west/orders[3]")
+    waits = StandingClock(query="sums", held_by="east/orders[0]", waits_for=("south",))
+    world.driver = replace(driver, report=replace(driver.report, standing_clocks=(held, waits)))
+    world.settle()
+    assert world.condition("Ready") == ("True", "ClockStands")
+    assert world.message("Ready") == (
+        f"driver {driver.name} has unread records, and in query lake the clock stands at 2023-11-14 22:13:20Z, waiting"
+        " for west/orders[3]; in query sums there is no first clock, waiting for the announced cluster south. See"
+        " docs/how-to/time.md#if-the-stream-stands-still"
+    )
+    world.driver_reports().settle()
+    assert world.condition("Ready") == ("True", "InForce")
 
 
 def restarted_silently(world: World) -> None:

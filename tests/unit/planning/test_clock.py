@@ -158,8 +158,8 @@ def test_a_backlog_in_small_batches_takes_few_questions() -> None:
     world.asked.clear()
     for _ in range(40):
         world.plan()
-        assert 500 <= sum(map(len, world.read[-1].values())) <= 1000
-    assert len(world.asked) <= 6 * 40
+        assert 900 <= sum(map(len, world.read[-1].values())) <= 1000
+    assert len(world.asked) <= 3 * 40
 
 
 def test_more_records_of_one_moment_than_a_batch_may_have() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from dynamic_kafka.contract.driver_report import StandingClock
 from dynamic_kafka.contract.kubernetes_names import (
     MOUNT_PATH,
     REPORT_ANNOTATION,
@@ -11,7 +12,7 @@ from dynamic_kafka.contract.kubernetes_names import (
     REPORTER_VERBS,
     config_map_name,
 )
-from dynamic_kafka.wording import first_few
+from dynamic_kafka.wording import first_few, utc
 from kafkastream_operator.core.conditions.rollout import mount_keys
 from kafkastream_operator.core.document import Document, active
 from kafkastream_operator.core.drain_evidence import Driver, has_applied, own_report, time_left_to_report
@@ -19,8 +20,9 @@ from kafkastream_operator.core.last_failure import failure_text, is_new
 from kafkastream_operator.core.view import View
 from kafkastream_operator.models.conditions import Condition, condition
 
-IN_FORCE = frozenset({"InForce", "NeverReached"})
+IN_FORCE = frozenset({"InForce", "NeverReached", "ClockStands"})
 """Reasons of `Ready` for which a document is in force."""
+_CLOCK_HELP = "docs/how-to/time.md#if-the-stream-stands-still"
 
 
 def mounted(view: View, secrets: frozenset[str]) -> Condition:
@@ -103,6 +105,22 @@ def never_reached(view: View, document: Document) -> Condition:
         text = f"driver {driver.name} waits for the first answer of {first_few(unanswered, 5)}, and reads the others"
         return condition("ClusterNeverReached", "AwaitsAnswer", text)
     return condition("ClusterNeverReached", "AllReached")
+
+
+def standing_clocks(view: View) -> str:
+    """Say which clocks stand although there are unread records, and what each waits for; "" without any."""
+    driver = _running(view)
+    report = own_report(driver, view.uid) if driver is not None else None
+    if driver is None or report is None or not report.standing_clocks:
+        return ""
+    clocks = first_few([_clock_text(clock) for clock in report.standing_clocks], 5, separator="; ")
+    return f"driver {driver.name} has unread records, and {clocks}. See {_CLOCK_HELP}"
+
+
+def _clock_text(clock: StandingClock) -> str:
+    at = "there is no first clock" if clock.clock_ms is None else f"the clock stands at {utc(clock.clock_ms)}"
+    holder = f"the announced cluster {first_few(clock.waits_for)}" if clock.waits_for else clock.held_by
+    return f"in query {clock.query} {at}" + (f", waiting for {holder}" if holder else "")
 
 
 def awaited_report(view: View) -> str:

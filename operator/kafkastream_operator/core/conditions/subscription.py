@@ -28,6 +28,7 @@ from kafkastream_operator.core.conditions.driver import (
     mounted,
     never_reached,
     reporting,
+    standing_clocks,
     time_to_report,
 )
 from kafkastream_operator.core.conditions.finished import finished
@@ -84,7 +85,7 @@ def subscription_conditions(
         _with_pause(_drained(view, rendering), "no drain ends", paused),
     ]
     by_type = {new_condition.type: new_condition for new_condition in conditions}
-    return with_summary(tuple(by_type.values()), awaited=awaited_report(view))
+    return with_summary(tuple(by_type.values()), awaited=awaited_report(view), standing=standing_clocks(view))
 
 
 def _with_pause(original: Condition, effect: str, paused: str) -> Condition:
@@ -194,11 +195,12 @@ def with_conditions(
     return before.model_copy(update={"observed_generation": generation, "conditions": conditions})
 
 
-def with_summary(conditions: tuple[Condition, ...], *, awaited: str = "") -> tuple[Condition, ...]:
+def with_summary(conditions: tuple[Condition, ...], *, awaited: str = "", standing: str = "") -> tuple[Condition, ...]:
     """Return the conditions together with kstatus's three.
 
     Args:
         awaited: the report that has to come before the document counts as in force; "" if none has to.
+        standing: which clocks stand although there are unread records; "" without any.
     """
     by_type = {new_condition.type: new_condition for new_condition in conditions}
     bad = [
@@ -216,13 +218,13 @@ def with_summary(conditions: tuple[Condition, ...], *, awaited: str = "") -> tup
     first = next(iter(stuck or bad), None)
     return (
         *conditions,
-        condition("Ready", first.reason, first.message) if first is not None else _ready(by_type, awaited),
+        condition("Ready", first.reason, first.message) if first is not None else _ready(by_type, awaited, standing),
         condition("Reconciling", rolled_out.reason if moving and rolled_out is not None else "Settled"),
         condition("Stalled", stuck[0].reason if stuck else "Settled", stuck[0].message if stuck else ""),
     )
 
 
-def _ready(by_type: Mapping[str, Condition], awaited: str) -> Condition:
+def _ready(by_type: Mapping[str, Condition], awaited: str, standing: str) -> Condition:
     """Say that nothing is wrong: an application may be stopped on purpose, is not there yet, or is about to start."""
     rolled_out, application, end = map(by_type.get, ("RolledOut", "ApplicationFound", "Finished"))
     if application is not None and application.reason in IDLE and end is not None and end.status == "True":
@@ -237,6 +239,8 @@ def _ready(by_type: Mapping[str, Condition], awaited: str) -> Condition:
     if unreached is not None and unreached.status == "True":
         # The others are read. The reason is a column of `kubectl get`.
         return condition("Ready", unreached.reason, unreached.message)
+    if standing:
+        return condition("Ready", "ClockStands", standing)
     return condition("Ready", "InForce", rolled_out.message if rolled_out is not None else "")
 
 

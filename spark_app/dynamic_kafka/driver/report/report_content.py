@@ -16,12 +16,14 @@ from dynamic_kafka.contract.driver_report import (
     NeverReachedCluster,
     RejectedRevision,
     ReportedTopic,
+    StandingClock,
     reported_size,
 )
 from dynamic_kafka.contract.kubernetes_names import DRAIN_REPORT_INTERVAL_S
 from dynamic_kafka.driver.report.drain_tracker import TopicDrain
 from dynamic_kafka.metadata.document import CONTRACT
 from dynamic_kafka.metadata.model import Revision
+from dynamic_kafka.planning.splits import Split
 
 REPORT_INTERVAL_S = 30.0
 """The least time between two reports while nothing drains. During a drain it is `DRAIN_REPORT_INTERVAL_S`."""
@@ -37,6 +39,10 @@ MAX_NEVER_REACHED = 20
 """The most clusters that are reported as never reached, and as unanswered; also the most lost internal topics."""
 MAX_OPEN_SPLITS = 10
 """The most splits that are reported as open."""
+CLOCK_STANDS_S = 300.0
+"""A clock that has stood for this long, with unread records, is reported."""
+MAX_CLOCKS = 10
+"""The most clocks that are reported."""
 MAX_REVISIONS = 16
 """How many revisions are remembered, because a planner may still use an earlier one."""
 
@@ -56,6 +62,7 @@ class DriverState:
         open_splits: splits that have not reached their stop record, once another one has.
         lost_topics: internal topics of the application that are missing or were re-created.
         homes: the clusters of the metadata that hold internal topics.
+        standing_clocks: the clocks that stand although there are unread records.
     """
 
     applied: Revision | None
@@ -68,6 +75,7 @@ class DriverState:
     open_splits: tuple[str, ...] = ()
     lost_topics: tuple[str, ...] = ()
     homes: tuple[str, ...] = ()
+    standing_clocks: tuple[StandingClock, ...] = ()
 
 
 class AppliedRevision:
@@ -132,6 +140,47 @@ def never_reached_causes(planners: Iterable[Mapping[str, str]]) -> tuple[tuple[s
     """
     causes = {cluster: _cut(why) for planner in planners for cluster, why in planner.items()}
     return tuple(sorted(causes.items())[:MAX_NEVER_REACHED])
+
+
+class ClockWatch:
+    """Since when the clock of each query has stood."""
+
+    def __init__(self) -> None:
+        self._moved: dict[tuple[str, int], tuple[int | None, float]] = {}
+
+    def standing(self, queries: Mapping[str, Sequence[Mapping[str, Any]]], now_s: float) -> tuple[StandingClock, ...]:
+        """Return the clocks that have stood for `CLOCK_STANDS_S` while there were unread records.
+
+        Args:
+            queries: {query: the last progress summary of each of its planners}. Only aligned ones have a clock.
+        """
+        aligned = {
+            (query, place): summary
+            for query, summaries in queries.items()
+            for place, summary in enumerate(summaries)
+            if "clock" in summary
+        }
+        moved, standing = {}, []
+        for source, summary in aligned.items():
+            clock_ms, since_s = self._moved.get(source, (None, now_s))
+            has_lag = any(cluster.get("lag") for cluster in summary["clusters"].values())
+            if clock_ms != summary["clock"] or not has_lag:
+                since_s = now_s
+            moved[source] = summary["clock"], since_s
+            if now_s - since_s >= CLOCK_STANDS_S:
+                standing.append(_standing_clock(source[0], summary))
+        self._moved = moved
+        return tuple(standing[:MAX_CLOCKS])
+
+
+def _standing_clock(query: str, summary: Mapping[str, Any]) -> StandingClock:
+    held_by = summary.get("clockHeldBy")
+    return StandingClock(
+        query=query,
+        clock_ms=summary["clock"],
+        held_by=str(Split(**held_by)) if held_by else "",
+        waits_for=tuple(summary.get("clockWaitsFor", ())),
+    )
 
 
 class ReportSchedule:
@@ -199,6 +248,7 @@ def report_text(
         open_splits=state.open_splits,
         lost_topics=state.lost_topics,
         homes=state.homes,
+        standing_clocks=state.standing_clocks,
         streams=dict(rendering.streams) if rendering is not None and rendering.streams is not None else None,
     )
     left = MAX_BYTES - len(report.text())

@@ -22,6 +22,7 @@ from dynamic_kafka.driver.report.report_content import (
     MAX_NEVER_REACHED,
     MAX_OPEN_SPLITS,
     AppliedRevision,
+    ClockWatch,
     DriverState,
     ReportSchedule,
     never_reached_by_all,
@@ -105,7 +106,7 @@ class Reporter:
         self._pod, self._discovery, self._board, self._progress = pod, discovery, board, progress
         self._prober, self._drains, self._clock = prober, drains, clock
         self._abilities, self._lost_topics, self._homes = abilities, lost_topics, homes
-        self._applied, self._schedule = AppliedRevision(), ReportSchedule(clock())
+        self._applied, self._clocks, self._schedule = AppliedRevision(), ClockWatch(), ReportSchedule(clock())
         self._uid = ""
         self._beat = 0
         self._last_failure: str | None = None
@@ -159,6 +160,7 @@ class Reporter:
             open_splits=tuple(sorted({split for sink in sinks for split in sink.open_splits})[:MAX_OPEN_SPLITS]),
             lost_topics=tuple(sorted(name for name, lost in self._lost_topics().items() if lost)[:MAX_NEVER_REACHED]),
             homes=self._homes,
+            standing_clocks=self._clocks.standing({sink.name: sink.summaries for sink in sinks}, now),
         )
         if not self._schedule.is_due(state, now):
             return True

@@ -1,0 +1,84 @@
+"""Alignment: a backlog of two clusters, read in many batches with and without `watermarkAlignmentMaxDrift`, in turn.
+
+One cluster's records are an hour behind those of the other. Both ways read the same records in one Spark session, with
+the same limit for a batch, and drop the rows.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+from dynamic_kafka import register
+from tests.bench.clusters import SECONDS, TOPIC, clusters, document, json_values
+from tests.bench.report import Report, spread
+from tests.support.kafka import KafkaCluster
+from tests.support.spark import start_spark
+
+PARTITIONS, RECORDS, SIZE = 6, 2_000_000, 100
+"""Partitions and records of each cluster, and the bytes of a record."""
+BATCH = 200_000
+SPAN_MS, BEHIND_MS = 86_400_000, 3_600_000
+ROUNDS = 5
+WAYS = {"not aligned": {}, "aligned": {"watermarkAlignmentMaxDrift": "5m", "idleTimeout": "2m"}}
+
+
+def run(report: Report) -> None:
+    """Measure both ways in turn, and the ratio of their throughputs in each round."""
+    with clusters(2, PARTITIONS) as brokers:
+        end_ms = int(time.time() * 1000) - BEHIND_MS
+        for number, cluster in enumerate(brokers):
+            _fill(cluster, end_ms - SPAN_MS - number * BEHIND_MS)
+        spark = start_spark("bench-alignment", short_lived=False)
+        register(spark)
+        rates: dict[str, list[float]] = {way: [] for way in WAYS}
+        for turn in range(-1, ROUNDS):  # the first one warms up, and does not count
+            for way in list(WAYS) if turn % 2 else list(WAYS)[::-1]:
+                rate = _rows_per_s(spark, brokers, WAYS[way])
+                if turn >= 0:
+                    rates[way].append(rate)
+        spark.stop()
+    for way, measured in rates.items():
+        rows_per_s = {name.replace("_s", ""): round(rate) for name, rate in spread(measured).items()}
+        report.row(what=f"{way}, rows a second", **rows_per_s)
+    ratios = [aligned / not_aligned for not_aligned, aligned in zip(*rates.values(), strict=True)]
+    report.row(
+        what="aligned to not aligned, in one round",
+        median=round(statistics.median(ratios), 3),
+        min=round(min(ratios), 3),
+        max=round(max(ratios), 3),
+    )
+
+
+def _fill(cluster: KafkaCluster, start_ms: int) -> None:
+    """Write the records of a cluster, with times that grow evenly over the span."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 50, "batch.size": 1_000_000})
+    values = json_values(SIZE, 1000)
+    for number in range(RECORDS):
+        while len(producer) > 90_000:
+            producer.poll(0.01)
+        at_ms = start_ms + number * SPAN_MS // RECORDS
+        producer.produce(TOPIC, values[number % len(values)], partition=number % PARTITIONS, timestamp=at_ms)
+    if producer.flush(SECONDS):
+        raise RuntimeError(f"the broker of {cluster.name} did not take all records in {SECONDS:g} s")
+
+
+def _rows_per_s(spark: SparkSession, brokers: Sequence[KafkaCluster], more: dict[str, str]) -> float:
+    """Read all records once, and return the rows per second of the batches."""
+    options = {"metadataService": "static", "metadataDocument": document(brokers), "streamIds": TOPIC}
+    options |= {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(BATCH), **more}
+    stream = spark.readStream.format("dynamic-kafka").options(**options).load()
+    with tempfile.TemporaryDirectory() as checkpoint:
+        writer = stream.writeStream.format("noop").option("checkpointLocation", checkpoint)
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        batches = query.recentProgress
+    rows = sum(batch.numInputRows for batch in batches)
+    if rows != len(brokers) * RECORDS:
+        raise RuntimeError(f"the query has read {rows:,} of {len(brokers) * RECORDS:,} records")
+    return rows / (sum(batch.durationMs["triggerExecution"] for batch in batches) / 1000)
