@@ -205,6 +205,21 @@ CASES = {
             ),
         )
     },
+    **{
+        what: Case(
+            "KafkaStreamRowsLate",
+            {series: values},
+            silent,
+            fires,
+            {"namespace": "jobs", "pod": "app-driver", "sink": "lake", "cluster": "west"},
+        )
+        for what, series, values, silent, fires in (
+            ("late rows", "dynamic_kafka_cluster_late_rows_total", "0x10 9x30", 10, 13),
+            ("late rows of a new cluster", "dynamic_kafka_cluster_late_rows_total", "_x9 9x30", 8, 11),
+            ("late rows of long ago", "dynamic_kafka_cluster_late_rows_total", "7x90", 50, None),
+            ("an announced cluster that did not come", "dynamic_kafka_clock_announced", "1x10 0x20", 10, 13),
+        )
+    },
     "a document without a subscription": Case(
         "KafkaStreamDocumentLeftBehind",
         {"document_left_behind": "_x4 1x90"},

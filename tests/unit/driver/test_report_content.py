@@ -300,12 +300,22 @@ def clocked(clock_ms: int | None, *, lag: int = 5, **more: Any) -> dict[str, Any
 def test_a_clock_that_stood_with_unread_records_is_reported() -> None:
     watch = ClockWatch()
     held = {"clockHeldBy": {"cluster": "west", "topic": "orders", "partition": 3}}
-    of_queries = {"lake": [clocked(7, **held), clocked(None, clockWaitsFor=["south"])], "plain": [{"clusters": {}}]}
-    assert watch.standing(of_queries, 0.0) == watch.standing(of_queries, CLOCK_STANDS_S - 1) == ()
-    assert watch.standing(of_queries, CLOCK_STANDS_S) == (
+
+    def standing(now_s: float) -> tuple[StandingClock, ...]:
+        lake = [clocked(7, **held), clocked(None, clockWaitsFor=["south"])]
+        return watch.standing({"lake": lake, "plain": [{"clusters": {}}]}, now_s)
+
+    assert standing(0.0) == standing(CLOCK_STANDS_S - 1) == ()
+    assert standing(CLOCK_STANDS_S) == (
         StandingClock(query="lake", clock_ms=7, held_by="west/orders[3]"),
         StandingClock(query="lake", clock_ms=None, waits_for=("south",)),
     )
+
+
+def test_a_query_that_makes_no_plan_has_no_standing_clock() -> None:
+    watch, last = ClockWatch(), clocked(7)
+    assert watch.standing({"lake": [last]}, 0.0) == watch.standing({"lake": [last]}, 2 * CLOCK_STANDS_S) == ()
+    assert watch.standing({"lake": [clocked(8)]}, 2 * CLOCK_STANDS_S + 1) == ()
 
 
 @pytest.mark.parametrize("between", [clocked(8), clocked(7, lag=0)], ids=["moved", "nothing unread"])

@@ -16,7 +16,12 @@ from tests.unit.operator.server import Operator, Server, rest
 from tests.unit.operator.test_alerts import alerts
 from tests.unit.operator.world import World, cluster, running
 
-WITHOUT_AN_EVENT = {"KafkaStreamOperatorStale", "KafkaStreamChangelogUnwritten", "KafkaStreamClockStands"}
+WITHOUT_AN_EVENT = {
+    "KafkaStreamOperatorStale",
+    "KafkaStreamChangelogUnwritten",
+    "KafkaStreamClockStands",
+    "KafkaStreamRowsLate",
+}
 """No operator is there to send one; only the driver's log and metric have it."""
 
 

@@ -143,10 +143,14 @@ def never_reached_causes(planners: Iterable[Mapping[str, str]]) -> tuple[tuple[s
 
 
 class ClockWatch:
-    """Since when the clock of each query has stood."""
+    """Since when the clock of each query has stood.
+
+    It counts the time between two plans only, each of which has a summary of its own. A query that makes no plan, since
+    a batch takes long or its trigger is slow, does not move its clock either.
+    """
 
     def __init__(self) -> None:
-        self._moved: dict[tuple[str, int], tuple[int | None, float]] = {}
+        self._seen: dict[tuple[str, int], tuple[Mapping[str, Any], float, float]] = {}
 
     def standing(self, queries: Mapping[str, Sequence[Mapping[str, Any]]], now_s: float) -> tuple[StandingClock, ...]:
         """Return the clocks that have stood for `CLOCK_STANDS_S` while there were unread records.
@@ -160,16 +164,18 @@ class ClockWatch:
             for place, summary in enumerate(summaries)
             if "clock" in summary
         }
-        moved, standing = {}, []
+        seen = {}
         for source, summary in aligned.items():
-            clock_ms, since_s = self._moved.get(source, (None, now_s))
-            has_lag = any(cluster.get("lag") for cluster in summary["clusters"].values())
-            if clock_ms != summary["clock"] or not has_lag:
+            before, since_s, planned_s = self._seen.get(source, (summary, now_s, now_s))
+            if before["clock"] != summary["clock"] or not any(c.get("lag") for c in summary["clusters"].values()):
                 since_s = now_s
-            moved[source] = summary["clock"], since_s
-            if now_s - since_s >= CLOCK_STANDS_S:
-                standing.append(_standing_clock(source[0], summary))
-        self._moved = moved
+            seen[source] = summary, since_s, planned_s if before is summary else now_s
+        self._seen = seen
+        standing = [
+            _standing_clock(query, summary)
+            for (query, _), (summary, since_s, planned_s) in seen.items()
+            if planned_s - since_s >= CLOCK_STANDS_S
+        ]
         return tuple(standing[:MAX_CLOCKS])
 
 
