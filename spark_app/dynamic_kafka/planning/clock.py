@@ -121,7 +121,8 @@ class _Search:
     def begin(self, holding: Iterable[Split], clock_ms: int | None) -> Steps[dict[Split, int | None]]:
         """Return the clock for each split that holds it.
 
-        Without one, that is the time of the log's first record; None where nobody answers.
+        Without one, that is the time of the log's first record, or the driver's own if it is less. None where nobody
+        answers.
         """
         asked = [split for split in holding if self.places[split].end is not None]
         self.newest |= yield from self._ask({split: None for split in asked if split not in self.newest})
@@ -144,7 +145,7 @@ class _Search:
                 if split not in firsts:
                     self._give_up(split)
         return {
-            split: firsts[split].time_ms if split in firsts else clock_ms
+            split: min(firsts[split].time_ms, self.now_ms) if split in firsts else clock_ms
             for split in holding
             if split in self.places and (split not in self.beyond or self.places[split].unread)
         }
@@ -276,6 +277,8 @@ def _goal(
 
     With a rate limit, it looks first near the clock: a backlog takes many batches, and each has about the same span.
     """
+    # The last batch has left no rows up to the clock and the drift, or few: it is asked only if no other goal is found.
+    low, low_rows, low_room, tries = clock, 0, None, 0
     while True:
         ceiling = search.now_ms if limit is None or not span_ms else min(clock + span_ms, search.now_ms)
         ends = yield from search.ends(clocks, ceiling)
@@ -285,11 +288,10 @@ def _goal(
         rows = sum(room.values())
         if limit is None or is_most or rows > limit * _FULL:
             break
+        low, low_rows, low_room = goal, rows, room
         span_ms *= 2
     if limit is None or rows <= limit:
         return _Goal(clock, goal, room, ends, max(goal - clock, drift_ms))
-    # The last batch has left no rows up to the clock and the drift, or few: it is asked only if no other goal is found.
-    low, low_rows, low_room, tries = clock, 0, None, 0
     while goal - low > search.grain_ms and low_rows < limit * (_FULL if tries < _TRIES else 0.5):
         part = 0.5 if tries % 2 else (limit * _AIM - low_rows) / (rows - low_rows)
         middle = low + max(1, int((goal - low) * part))

@@ -216,6 +216,7 @@ CASES = {
         for what, series, values, silent, fires in (
             ("late rows", "dynamic_kafka_cluster_late_rows_total", "0x10 9x30", 10, 13),
             ("late rows of a new cluster", "dynamic_kafka_cluster_late_rows_total", "_x9 9x30", 8, 11),
+            ("a cluster that is added back", "dynamic_kafka_cluster_late_rows_total", "7x9 _x60 7x20", 80, None),
             ("late rows of long ago", "dynamic_kafka_cluster_late_rows_total", "7x90", 50, None),
             ("an announced cluster that did not come", "dynamic_kafka_clock_announced", "1x10 0x20", 10, 13),
         )

@@ -164,7 +164,8 @@ def produce(broker: KafkaCluster, name: str, numbers: range) -> None:
 def own_state_packages(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Lend the packages that `transformWithState` needs. The other Spark's environment has them, this one has not."""
     lent = tmp_path_factory.mktemp("lent")
-    [packages] = SPARK42_PYTHON.parent.parent.glob("lib/python*/site-packages")
+    packages = next(SPARK42_PYTHON.parent.parent.glob("lib/python*/site-packages"), None)
+    assert packages is not None, "make setup-spark42"
     for package in ("pandas", "numpy", "numpy.libs", "dateutil", "pytz", "six.py", "google"):
         if (packages / package).exists():
             (lent / package).symlink_to(packages / package)

@@ -103,13 +103,14 @@ def test_the_reports_of_both_planners_count(idle: bool) -> None:
     sources = [
         {**source(document(name, 5)), "latestOffset": summary} for name, summary in (("1", first), ("2", second))
     ]
-    event = {"batchId": 0, "sources": sources}
+    event = {"batchId": 0, "sources": sources, "timestamp": "2026-01-01T00:00:00.000Z"}
     board.idle("lake", event) if idle else board.progress("lake", event, 1.0)
 
     # Then the status shows what either of them reports
     status = board.sinks()["lake"]
     assert (status.stalled, status.never_reached) == ({"east": "no answer", "west": "refused"}, {"west": "refused"})
     assert [summary["revision"] for summary in status.summaries] == ["17", "16"]
+    assert status.triggered_at == event["timestamp"]
 
 
 @pytest.mark.parametrize("idle", [False, True])

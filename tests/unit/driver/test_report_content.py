@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.contract.driver_report import StandingClock
+from dynamic_kafka.contract.driver_report import MAX_TIME_MS, StandingClock
 from dynamic_kafka.contract.kubernetes_names import DRAIN_REPORT_INTERVAL_S
 from dynamic_kafka.driver.report.drain_tracker import TopicDrain
 from dynamic_kafka.driver.report.report_content import (
     AFTER_DRAIN_S,
     CLOCK_STANDS_S,
     MAX_BYTES,
+    MAX_NEVER_REACHED,
     PLANNER_WAIT_S,
     REPORT_INTERVAL_S,
     AppliedRevision,
@@ -25,6 +26,7 @@ from dynamic_kafka.driver.report.report_content import (
     rejection,
     report_text,
 )
+from dynamic_kafka.driver.report.sink_status import SinkStatus
 from dynamic_kafka.metadata.model import Rendering, Revision
 from kafkastream_operator.core.document import Key
 from kafkastream_operator.core.drain_evidence import Report, TopicReport
@@ -293,40 +295,51 @@ def test_a_failed_report_is_retried() -> None:
     assert schedule.is_due(DRAINING, DRAIN_REPORT_INTERVAL_S)
 
 
-def clocked(clock_ms: int | None, *, lag: int = 5, **more: Any) -> dict[str, Any]:
-    return {"clusters": {"west": {"lag": 0}, "east": {"lag": lag}}, "clock": clock_ms, "clockHeldBy": None} | more
+def sink(*clocks_ms: int | None, trigger: str, lag: int = 5, **more: Any) -> SinkStatus:
+    clusters = {"west": {"lag": 0}, "east": {"lag": lag}}
+    summaries = tuple({"clusters": clusters, "clock": ms, "clockHeldBy": None, **more} for ms in clocks_ms)
+    return SinkStatus("lake", summaries=summaries, triggered_at=trigger)
 
 
 def test_a_clock_that_stood_with_unread_records_is_reported() -> None:
     watch = ClockWatch()
-    held = {"clockHeldBy": {"cluster": "west", "topic": "orders", "partition": 3}}
-
-    def standing(now_s: float) -> tuple[StandingClock, ...]:
-        lake = [clocked(7, **held), clocked(None, clockWaitsFor=["south"])]
-        return watch.standing({"lake": lake, "plain": [{"clusters": {}}]}, now_s)
-
-    assert standing(0.0) == standing(CLOCK_STANDS_S - 1) == ()
-    assert standing(CLOCK_STANDS_S) == (
-        StandingClock(query="lake", clock_ms=7, held_by="west/orders[3]"),
-        StandingClock(query="lake", clock_ms=None, waits_for=("south",)),
+    more = {"clockHeldBy": {"cluster": "west", "topic": "orders", "partition": 3}, "clockWaitsFor": ["south"] * 99}
+    plain = SinkStatus("plain", summaries=({"clusters": {}},))
+    assert watch.standing([plain, sink(7, None, trigger="1", **more)], 0.0) == ()
+    assert watch.standing([plain, sink(7, None, trigger="2", **more)], CLOCK_STANDS_S - 1) == ()
+    south = ("south",) * MAX_NEVER_REACHED
+    assert watch.standing([plain, sink(7, None, trigger="3", **more)], CLOCK_STANDS_S) == tuple(
+        StandingClock(query="lake", clock_ms=ms, held_by="west/orders[3]", waits_for=south) for ms in (7, None)
     )
 
 
-def test_a_query_that_makes_no_plan_has_no_standing_clock() -> None:
-    watch, last = ClockWatch(), clocked(7)
-    assert watch.standing({"lake": [last]}, 0.0) == watch.standing({"lake": [last]}, 2 * CLOCK_STANDS_S) == ()
-    assert watch.standing({"lake": [clocked(8)]}, 2 * CLOCK_STANDS_S + 1) == ()
-
-
-@pytest.mark.parametrize("between", [clocked(8), clocked(7, lag=0)], ids=["moved", "nothing unread"])
-def test_a_clock_that_moves_or_has_no_lag_does_not_stand(between: dict[str, Any]) -> None:
+def test_a_time_without_a_date_does_not_end_the_reports() -> None:
     watch = ClockWatch()
-    for now_s, summary in ((0.0, clocked(7)), (CLOCK_STANDS_S - 1, between), (CLOCK_STANDS_S + 1, clocked(7))):
-        assert watch.standing({"lake": [summary]}, now_s) == ()
-    assert watch.standing({"lake": [clocked(7)]}, 2 * CLOCK_STANDS_S + 1)
+    watch.standing([sink(10**18, trigger="1")], 0.0)
+    [clock] = watch.standing([sink(10**18, trigger="2")], CLOCK_STANDS_S)
+    assert clock.clock_ms == MAX_TIME_MS
+
+
+@pytest.mark.parametrize(
+    "between", [sink(8, trigger="2"), sink(7, lag=0, trigger="2")], ids=["moved", "nothing unread"]
+)
+def test_a_clock_that_moves_or_has_no_lag_does_not_stand(between: SinkStatus) -> None:
+    watch = ClockWatch()
+    steps = ((0.0, sink(7, trigger="1")), (CLOCK_STANDS_S - 1, between), (CLOCK_STANDS_S + 1, sink(7, trigger="3")))
+    for now_s, status in steps:
+        assert watch.standing([status], now_s) == ()
+    assert watch.standing([sink(7, trigger="4")], 2 * CLOCK_STANDS_S + 1)
+
+
+def test_without_a_new_trigger_no_clock_stands() -> None:
+    """A batch takes long, or the next trigger is far. The supervisor shows the last progress event again and again."""
+    watch = ClockWatch()
+    for now_s in range(0, 10 * int(CLOCK_STANDS_S), 5):
+        assert watch.standing([sink(7, trigger="1")], now_s) == ()
+    assert watch.standing([sink(8, trigger="2")], 10 * CLOCK_STANDS_S) == ()
 
 
 def test_a_clock_of_a_stopped_query_is_forgotten() -> None:
     watch = ClockWatch()
-    watch.standing({"lake": [clocked(7)]}, 0.0)
-    assert watch.standing({}, CLOCK_STANDS_S) == watch.standing({"lake": [clocked(7)]}, CLOCK_STANDS_S + 1) == ()
+    watch.standing([sink(7, trigger="1")], 0.0)
+    assert watch.standing([], CLOCK_STANDS_S) == watch.standing([sink(7, trigger="2")], CLOCK_STANDS_S + 1) == ()

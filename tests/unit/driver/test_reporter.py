@@ -186,11 +186,11 @@ def test_a_cluster_without_an_answer_yet_is_reported(application: Application) -
 
 
 def test_a_clock_that_stands_is_reported(application: Application) -> None:
-    stands = {"clusters": {"east": {"lag": 5}}, "clock": 7, "clockHeldBy": None}
-    application.board.update("lake", summaries=({**SUMMARY, **stands},))
+    stands = {**SUMMARY, "clusters": {"east": {"lag": 5}}, "clock": 7, "clockHeldBy": None}
+    application.board.update("lake", summaries=(stands,), triggered_at="1")
     assert application.after(1)[-1]["standingClocks"] == []
     application.after(CLOCK_STANDS_S)
-    application.board.update("lake", summaries=({**SUMMARY, **stands},))
+    application.board.update("lake", summaries=(stands,), triggered_at="2")
     [clock] = application.after(REPORT_INTERVAL_S)[-1]["standingClocks"]
     assert (clock["query"], clock["clock"]) == ("lake", 7)
 

@@ -162,6 +162,13 @@ def test_a_backlog_in_small_batches_takes_few_questions() -> None:
     assert len(world.asked) <= 3 * 40
 
 
+def test_a_first_record_of_the_far_future_sets_no_clock_there() -> None:
+    """Its broker does not name the newest record, so nothing else shows that the first one is too new."""
+    world = World({"a": [10**18] * 5}, fenced={"a"})
+    world.plan()
+    assert world.clock is None or world.clock <= world.now_ms
+
+
 def test_more_records_of_one_moment_than_a_batch_may_have() -> None:
     world = World({"a": [5] * 100 + steps(6, 10), "b": [5] * 50 + [900] * 100}, limits=Limits(max_offsets=10))
     assert late(world) == 0

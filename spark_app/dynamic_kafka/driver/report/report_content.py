@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from dynamic_kafka.contract.driver_report import (
     LIVE,
+    MAX_TIME_MS,
     DriverReport,
     NeverReachedCluster,
     RejectedRevision,
@@ -21,6 +22,7 @@ from dynamic_kafka.contract.driver_report import (
 )
 from dynamic_kafka.contract.kubernetes_names import DRAIN_REPORT_INTERVAL_S
 from dynamic_kafka.driver.report.drain_tracker import TopicDrain
+from dynamic_kafka.driver.report.sink_status import SinkStatus
 from dynamic_kafka.metadata.document import CONTRACT
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.planning.splits import Split
@@ -36,7 +38,8 @@ MAX_BYTES = 160 * 1024
 MAX_REASON = 1000
 """Characters of the reason for a rejected revision, or of the cause why a cluster does not answer."""
 MAX_NEVER_REACHED = 20
-"""The most clusters that are reported as never reached, and as unanswered; also the most lost internal topics."""
+"""The most clusters that are reported as never reached, as unanswered, or as awaited by a clock; also the most lost
+internal topics."""
 MAX_OPEN_SPLITS = 10
 """The most splits that are reported as open."""
 CLOCK_STANDS_S = 300.0
@@ -145,47 +148,47 @@ def never_reached_causes(planners: Iterable[Mapping[str, str]]) -> tuple[tuple[s
 class ClockWatch:
     """Since when the clock of each query has stood.
 
-    It counts the time between two plans only, each of which has a summary of its own. A query that makes no plan, since
-    a batch takes long or its trigger is slow, does not move its clock either.
+    Only the time between two triggers counts. While a batch takes long, or the next trigger is far, no clock moves.
     """
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, int], tuple[Mapping[str, Any], float, float]] = {}
+        self._seen: dict[tuple[str, int], _SeenClock] = {}
 
-    def standing(self, queries: Mapping[str, Sequence[Mapping[str, Any]]], now_s: float) -> tuple[StandingClock, ...]:
-        """Return the clocks that have stood for `CLOCK_STANDS_S` while there were unread records.
-
-        Args:
-            queries: {query: the last progress summary of each of its planners}. Only aligned ones have a clock.
-        """
-        aligned = {
-            (query, place): summary
-            for query, summaries in queries.items()
-            for place, summary in enumerate(summaries)
-            if "clock" in summary
-        }
-        seen = {}
-        for source, summary in aligned.items():
-            before, since_s, planned_s = self._seen.get(source, (summary, now_s, now_s))
-            if before["clock"] != summary["clock"] or not any(c.get("lag") for c in summary["clusters"].values()):
-                since_s = now_s
-            seen[source] = summary, since_s, planned_s if before is summary else now_s
+    def standing(self, sinks: Iterable[SinkStatus], now_s: float) -> tuple[StandingClock, ...]:
+        """Return the clocks that have stood for `CLOCK_STANDS_S` while there were unread records."""
+        seen, standing = {}, []
+        for sink in sinks:
+            for place, summary in enumerate(sink.summaries):
+                if "clock" not in summary:  # the query is not aligned
+                    continue
+                source, clock_ms = (sink.name, place), summary["clock"]
+                before = self._seen.get(source)
+                has_lag = any(cluster.get("lag") for cluster in summary["clusters"].values())
+                since_s = before.since_s if before and before.clock_ms == clock_ms and has_lag else now_s
+                triggered_s = before.triggered_s if before and before.trigger == sink.triggered_at else now_s
+                seen[source] = _SeenClock(clock_ms, since_s, sink.triggered_at, triggered_s)
+                if triggered_s - since_s >= CLOCK_STANDS_S:
+                    standing.append(_standing_clock(sink.name, summary))
         self._seen = seen
-        standing = [
-            _standing_clock(query, summary)
-            for (query, _), (summary, since_s, planned_s) in seen.items()
-            if planned_s - since_s >= CLOCK_STANDS_S
-        ]
         return tuple(standing[:MAX_CLOCKS])
 
 
+class _SeenClock(NamedTuple):
+    """A clock, since when it has been seen, and the trigger that has shown it last, with the time when it was seen."""
+
+    clock_ms: int | None
+    since_s: float
+    trigger: str
+    triggered_s: float
+
+
 def _standing_clock(query: str, summary: Mapping[str, Any]) -> StandingClock:
-    held_by = summary.get("clockHeldBy")
+    clock_ms, held_by = summary["clock"], summary.get("clockHeldBy")
     return StandingClock(
         query=query,
-        clock_ms=summary["clock"],
+        clock_ms=None if clock_ms is None else min(clock_ms, MAX_TIME_MS),
         held_by=str(Split(**held_by)) if held_by else "",
-        waits_for=tuple(summary.get("clockWaitsFor", ())),
+        waits_for=tuple(summary.get("clockWaitsFor", ())[:MAX_NEVER_REACHED]),
     )
 
 

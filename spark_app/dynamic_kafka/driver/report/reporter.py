@@ -160,7 +160,7 @@ class Reporter:
             open_splits=tuple(sorted({split for sink in sinks for split in sink.open_splits})[:MAX_OPEN_SPLITS]),
             lost_topics=tuple(sorted(name for name, lost in self._lost_topics().items() if lost)[:MAX_NEVER_REACHED]),
             homes=self._homes,
-            standing_clocks=self._clocks.standing({sink.name: sink.summaries for sink in sinks}, now),
+            standing_clocks=self._clocks.standing(sinks, now),
         )
         if not self._schedule.is_due(state, now):
             return True

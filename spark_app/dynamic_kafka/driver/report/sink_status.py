@@ -29,6 +29,7 @@ class SinkStatus:
         others: the documents of further sources of ours; a join of a stream with itself has one.
         summaries: the report of each source's planner: lag per cluster, stalled clusters, rejected metadata. Empty for
             a planner that has not reported.
+        triggered_at: Spark's time of the trigger that they are from.
         batch: the number of the last batch; -1 before the first.
         rows, rows_per_second, batch_ms: rows, rate and duration of the last batch.
         records: offsets read per split since the application started: records and gaps, of all sources together.
@@ -42,6 +43,7 @@ class SinkStatus:
     document: OffsetDocument = field(default_factory=OffsetDocument)
     others: tuple[OffsetDocument, ...] = ()
     summaries: tuple[Mapping[str, Any], ...] = ({},)
+    triggered_at: str = ""
     batch: int = -1
     rows: int = 0
     rows_per_second: float = 0.0
@@ -142,7 +144,7 @@ class StatusBoard:
         """
         summaries = planner_reports(event)
         if any(summaries):
-            self.update(name, summaries=summaries)
+            self.update(name, summaries=summaries, triggered_at=str(event.get("timestamp", "")))
         sources = our_sources(event)
         # The progress of a batch is left to its own event, which also counts the offsets that were read.
         idle = bool(sources) and all(source["endOffset"] == source.get("startOffset") for source in sources)
@@ -182,6 +184,7 @@ class StatusBoard:
                     advanced[part.split] = now
         of_batch: dict[str, Any] = {
             "summaries": planner_reports(event),
+            "triggered_at": str(event.get("timestamp", "")),
             "batch": int(event["batchId"]),
             "rows": int(event.get("numInputRows", 0)),
             "rows_per_second": float(event.get("processedRowsPerSecond", 0.0)),
