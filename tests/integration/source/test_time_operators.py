@@ -33,6 +33,7 @@ BEFORE = {"east": range(240), "west": range(120, 240)}
 """The numbers of the records before the migration. East begins an hour earlier, and has each record of west, too."""
 AFTER = {"east": range(240, 300), "south": range(240, 300)}
 
+STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 """The only state store that `transformWithState` works with."""
 Read = Callable[[], DataFrame]
@@ -86,7 +87,7 @@ def in_state(read: Read) -> DataFrame:
             pass
 
     rows = read().withColumn("start", f.window("timestamp", "5 minutes").start.cast("long") * 1000)
-    rows.sparkSession.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKS_DB)
+    rows.sparkSession.conf.set(STATE_STORE, ROCKS_DB)
     return rows.groupBy("start").transformWithState(Count(), "start long, count long", "update", "eventTime")
 
 
@@ -120,8 +121,8 @@ class Story:
     """A query with an operator, over clusters that come and go."""
 
     def __init__(self, spark: SparkSession, folder: Path, operator: Operator, *, aligned: bool) -> None:
-        self.spark, self.operator, self.folder = spark.newSession(), operator, folder
-        register(self.spark)
+        register(spark)
+        self.spark, self.operator, self.folder = spark, operator, folder
         self.metadata = folder / "streams.json"
         self.options = {
             "streamIds": "orders",
@@ -174,6 +175,13 @@ def own_state_packages(spark: SparkSession, tmp_path_factory: pytest.TempPathFac
         patches.setitem(spark.sparkContext.environment, "PYTHONPATH", str(lent))
         importlib.import_module("pandas")  # before a test: what a test imports is forgotten, and numpy loads only once
         yield
+
+
+@pytest.fixture(autouse=True)
+def default_state_store(spark: SparkSession) -> Iterator[None]:
+    """Take back the state store that an operator has set."""
+    yield
+    spark.conf.unset(STATE_STORE)
 
 
 @pytest.fixture
