@@ -6,7 +6,6 @@ the same limit for a batch, and drop the rows.
 
 from __future__ import annotations
 
-import statistics
 import tempfile
 import time
 from collections.abc import Sequence
@@ -16,7 +15,8 @@ from pyspark.sql import SparkSession
 
 from dynamic_kafka import register
 from tests.bench.clusters import SECONDS, TOPIC, clusters, document, json_values
-from tests.bench.report import Report, spread
+from tests.bench.reader.figures import spread
+from tests.bench.report import Report
 from tests.support.kafka import KafkaCluster
 from tests.support.spark import start_spark
 
@@ -44,15 +44,9 @@ def run(report: Report) -> None:
                     rates[way].append(rate)
         spark.stop()
     for way, measured in rates.items():
-        rows_per_s = {name.replace("_s", ""): round(rate) for name, rate in spread(measured).items()}
-        report.row(what=f"{way}, rows a second", **rows_per_s)
+        report.row(what=f"{way}, rows a second", **spread(list(map(round, measured)), digits=0))
     ratios = [aligned / not_aligned for not_aligned, aligned in zip(*rates.values(), strict=True)]
-    report.row(
-        what="aligned to not aligned, in one round",
-        median=round(statistics.median(ratios), 3),
-        min=round(min(ratios), 3),
-        max=round(max(ratios), 3),
-    )
+    report.row(what="aligned to not aligned, in one round", **spread(ratios, digits=3))
 
 
 def _fill(cluster: KafkaCluster, start_ms: int) -> None:
