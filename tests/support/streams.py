@@ -202,8 +202,18 @@ class RunningQuery:
             what,
             timeout_s=timeout_s,
             failed=lambda: None if self.query.isActive else f"the query ended: {self.error()}",
-            details=lambda: f"delivered: {self.rows().total()}",
+            details=self.details,
             pause=self.sink.wait if self.sink is not None else time.sleep,
+        )
+
+    def details(self) -> str:
+        """Return how far the query has come, for the error of a wait."""
+        planned, committed = (last_batch(self.checkpoint / log) for log in ("offsets", "commits"))
+        status, progress = self.query.status, self.query.lastProgress
+        took = progress.durationMs if progress is not None else None
+        return (
+            f"delivered: {self.rows().total()}; planned: {planned}, committed: {committed}; {status}; last: {took};"
+            f" {self.report()}"
         )
 
     def wait_failed(self, timeout_s: float = DEADLINE_S) -> str:
