@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dynamic_kafka.errors import cause_of
     from dynamic_kafka.executor.evaluating.evaluators import RecordEvaluator
+    from dynamic_kafka.executor.evaluating.event_times import TimestampAssigner
     from dynamic_kafka.executor.reading.rows import Record
     from dynamic_kafka.metadata import (
         ClusterMetadata,
@@ -33,6 +34,7 @@ __all__ = [
     "OffsetSpec",
     "Record",
     "RecordEvaluator",
+    "TimestampAssigner",
     "cause_of",
     "register",
     "stop_when_finished",
@@ -48,6 +50,7 @@ _HOMES = {
     "OffsetSpec": "dynamic_kafka.metadata",
     "Record": "dynamic_kafka.executor.reading.rows",
     "RecordEvaluator": "dynamic_kafka.executor.evaluating.evaluators",
+    "TimestampAssigner": "dynamic_kafka.executor.evaluating.event_times",
     "cause_of": "dynamic_kafka.errors",
     "register": "dynamic_kafka.spark.source",
     "stop_when_finished": "dynamic_kafka.spark.stopping",

@@ -22,6 +22,7 @@ def test_the_public_names_are_pinned() -> None:
         "OffsetSpec",
         "Record",
         "RecordEvaluator",
+        "TimestampAssigner",
         "cause_of",
         "register",
         "stop_when_finished",

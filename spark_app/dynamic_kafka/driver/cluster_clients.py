@@ -66,8 +66,9 @@ def request_of(
     """Return the request to a subscribed cluster: its topics, or their assigned partitions."""
     assigned = options.single.assign if options.single else None
     named = subscription.clusters[cluster]
-    # Every plan checks these topics. The end of a query by stop records cannot be taken back.
-    checked = options.topic_integrity_check or named.topic_ids or options.record_evaluator is not None
+    # Every plan checks these topics. Nothing that executors have found in one topic may hold for another one.
+    finds = options.record_evaluator is not None or options.timestamp_assigner is not None
+    checked = options.topic_integrity_check or named.topic_ids or finds
     topics = tuple(sorted(named.topics))
     return ObservationRequest(
         topics, assigned, earliest=earliest, describe=describe, high=high, idle=idle and not checked

@@ -119,7 +119,8 @@ class Enumerator:
         # A batch that this process has planned has the ids of the metadata in force: it needs no answers.
         observation = self.replays.observation or Observation(self.observer.in_force().subscription, {})
         driver, ended = self.replays.incarnation.name, self.replays.amendments.stop_records_of(last)
-        clock = first.clock_ms
+        # The clock of other times says nothing about these.
+        clock = first.clock_ms if (first.by_value is None) == (last.by_value is None) else None
         return make_tasks(self.options, observation, last, ranges, clock_ms=clock, driver=driver, ended=ended)
 
     def prepare_available_now(self) -> None:
@@ -255,7 +256,10 @@ class Enumerator:
             self._topic_ends.setdefault(cluster, {}).update({name: seen.latest for name, seen in answer.topics.items()})
         self.group_check.check(logged, observed)
         self.status.note([*planned.notes, *new_notes(planned.reconciled.new)])
-        self.status.lag, self.status.waits_for = planned.plan.left, planned.waits_for
+        # Executors may take less than planned by the times of records.
+        by_value = self.options.timestamp_assigner is not None
+        self.status.lag = planned.plan.lag if by_value else planned.plan.left
+        self.status.waits_for = planned.waits_for
         self.status.aligned = planned.aligned
         return planned.plan
 

@@ -13,6 +13,7 @@ from dynamic_kafka.kafka.config import ClusterClient
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.metadata.topic_ids import saved_topic_id
 from dynamic_kafka.options import SourceOptions
+from dynamic_kafka.planning.clock_of_values import horizon_ms
 from dynamic_kafka.planning.document.codec import fingerprint
 from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.document.stop_records import StopRecord
@@ -20,6 +21,7 @@ from dynamic_kafka.planning.observation import Observation
 from dynamic_kafka.planning.sameness.cluster_renames import current_ids
 from dynamic_kafka.planning.sameness.identity import saved_identity
 from dynamic_kafka.planning.splits import SplitRange, slice_ranges
+from dynamic_kafka.state.folder import RANGE_END, STOP_RECORD
 
 
 def make_tasks(
@@ -48,9 +50,10 @@ def make_tasks(
     source = hashlib.blake2b(repr(sorted(options.raw.items())).encode(), digest_size=8).hexdigest()
     # By the document's cluster id. The tasks of a cluster share the set: one for each of 50,000 tasks takes 110 MB.
     location = options.state_location if options.mode == "streaming" else None
-    reports = (
-        BatchReports(location, document.query, fingerprint(document), document.number, driver) if location else None
-    )
+    reports = None
+    if location:
+        kind = RANGE_END if document.by_value is not None else STOP_RECORD
+        reports = BatchReports(location, document.query, fingerprint(document), document.number, driver, kind)
     known = {record.split for record in ended}
     dead_letters = _dead_letters(options, subscription)
     current = current_ids(document, observation)
@@ -59,6 +62,9 @@ def make_tasks(
     late_before_ms = None
     if options.watermark_mode == "periodic" and clock_ms is not None:
         late_before_ms = clock_ms - options.allowed_lateness_ms
+    pauses_at_ms, drift_ms = None, options.alignment_max_drift_ms
+    if document.by_value is not None and options.timestamp_assigner is not None and drift_ms is not None:
+        pauses_at_ms = horizon_ms(document, drift_ms)
     least, most = options.min_partitions, options.max_records_per_partition
     for part in slice_ranges(ranges, min_partitions=least, max_records=most):
         saved = part.split.cluster
@@ -84,7 +90,9 @@ def make_tasks(
                 source=source,
                 topic_id=topic.topic_id if topic else None,
                 statistics=options.read_reports is not None and options.mode == "streaming",
-                reports=reports if options.record_evaluator or (topic and topic.topic_id) else None,
+                reports=reports
+                if options.record_evaluator or document.by_value is not None or (topic and topic.topic_id)
+                else None,
                 dead_letters=dead_letters,
                 has_stop_record=part.split in known or (topic is not None and part.split.partition in topic.ended),
                 pin=saved_topic_id(subscription.clusters[cluster].topic_ids.get(part.split.topic)),
@@ -92,6 +100,9 @@ def make_tasks(
                 reader=options.reader,
                 columns=options.columns,
                 late_before_ms=late_before_ms,
+                time_column=options.time_column,
+                is_reported=part.split in known,
+                pauses_at_ms=None if part.split in known else pauses_at_ms,
             )
         )
     return tasks

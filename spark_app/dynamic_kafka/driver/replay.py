@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
+from typing import ClassVar
 
 from dynamic_kafka.driver.amendment_refusal import log_left_out, older_than_state, refusal_of
 from dynamic_kafka.driver.changed_topics import Ask, ChangedTopics, trust_one_broker
@@ -25,7 +27,7 @@ from dynamic_kafka.errors import (
 )
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.advance import check_chain, ranges_between
-from dynamic_kafka.planning.document.amendments import Amendment, Amendments, Reason
+from dynamic_kafka.planning.document.amendments import Amendment, Amendments, Reason, check_reported
 from dynamic_kafka.planning.document.codec import fingerprint
 from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.observation import Observation
@@ -35,7 +37,7 @@ from dynamic_kafka.planning.sameness.identity import identity_choices, saved_ide
 from dynamic_kafka.planning.splits import SplitRange
 from dynamic_kafka.state.folder import TOPIC_ID, Seen
 from dynamic_kafka.state.incarnation import Incarnation
-from dynamic_kafka.state.store import StateLocation
+from dynamic_kafka.state.store import StateLocation, apply_reports
 from dynamic_kafka.wording import first_few
 
 log = logging.getLogger(__name__)
@@ -43,6 +45,8 @@ log = logging.getLogger(__name__)
 
 class Replays:
     """The amendments of one query, and the decision to make one.
+
+    `kept_reports` is the number of batches by value whose reports stay, for a checkpoint that is restored.
 
     Args:
         state: the store of amendments; None without a `stateLocation`.
@@ -55,6 +59,8 @@ class Replays:
             process has planned a batch.
         incarnation: this process as a driver of the query.
     """
+
+    kept_reports: ClassVar[int] = 100
 
     def __init__(
         self,
@@ -71,6 +77,7 @@ class Replays:
         self._settled: set[tuple[str, str]] = set()
         self._unread: tuple[str, str] | None = None
         self._ended_batch = -1
+        self._reported: deque[str] = deque()
         self.is_restored = False
         self._later_amendments: list[Amendment] = []
 
@@ -85,6 +92,8 @@ class Replays:
             # First without the claim: a start with a wrong checkpoint must not replace the driver that runs.
             self.restore(document)
             self._take(document, self.incarnation.begin(document))
+            if document.by_value is not None and self._state is not None:
+                self._state.forget_reports(document.query, document.number - self.kept_reports)
 
     def restore(self, document: OffsetDocument) -> None:
         """Load the query's amendments. Writes nothing: the tools use it.
@@ -111,26 +120,38 @@ class Replays:
         self._reports(document)
 
     def batch_ended(self, document: OffsetDocument) -> None:
-        """Take over where executors have ended splits in the batch before the next plan.
+        """Take over where executors have ended ranges of the batch before the next plan.
 
-        Only a record evaluator ends splits. Its reports of an earlier process were read with the amendments.
+        Reports of an earlier process were read with the amendments.
         """
-        if self._options.record_evaluator is None or document.number == self._ended_batch:
+        ends_ranges = self._options.record_evaluator is not None or document.by_value is not None
+        if not ends_ranges or document.number == self._ended_batch:
             return
-        self._ended_batch = document.number
         self._reports(document)
+        if self._state is not None:
+            check_reported(self.amendments.after(document), self._state.uri)
+        self._ended_batch = document.number
+        self._forget_reports(document)
         if ended := [
-            f"{record.split} at offset {record.offset}" for record in self.amendments.stop_records_of(document)
+            f"{record.split} at offset {record.offset}"
+            for record in self.amendments.stop_records_of(document)
+            if record.ends == "split"
         ]:
             log.info("the record evaluator has ended splits: %s", first_few(ended))
+
+    def _forget_reports(self, document: OffsetDocument) -> None:
+        """Delete the reports about batches by value that are long past: else a stream has millions of them."""
+        if not document.by_value or self._state is None:
+            return
+        self._reported.append(fingerprint(document))
+        while len(self._reported) > self.kept_reports:
+            self._state.delete_reports(document.query, self._reported.popleft())
 
     def _reports(self, end: OffsetDocument) -> list[Seen]:
         """Read executors' reports about a batch, and take over the stop records among them."""
         if self._state is None or not end.query:
             return []
-        reports = self._state.seen(end.query, fingerprint(end))
-        self.amendments.with_stop_records(end, self._state.stop_records(end, reports))
-        return reports
+        return apply_reports(self.amendments, self._state, end)
 
     def planned(self, start: OffsetDocument, end: OffsetDocument) -> None:
         """Record that this process has just planned the batch: its metadata is fresh, so no check is needed.

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynamic_kafka.errors import DriverReplacedError, DynamicKafkaError, OptionError
-from dynamic_kafka.executor.reading.columns import SIZE, TIMESTAMP
+from dynamic_kafka.executor.reading.columns import SIZE
 from dynamic_kafka.kafka.config import ClusterClient
-from dynamic_kafka.options.columns import LATE, all_columns
+from dynamic_kafka.options.columns import EVENT_TIME, LATE, TIMESTAMP, all_columns
 from dynamic_kafka.planning.sameness.integrity import TopicChange
 from dynamic_kafka.planning.splits import Split, SplitRange
 from dynamic_kafka.state.folder import STOP_RECORD, StateFolder
@@ -32,6 +32,7 @@ class BatchReports:
             is an old one.
         driver: the driver whose task it is. Its attempts obey only stop records of this driver: it has cut the ranges
             at those of the drivers before it.
+        kind: the kind of the reports about where ranges end: `STOP_RECORD` or `RANGE_END`.
     """
 
     location: str
@@ -39,22 +40,26 @@ class BatchReports:
     batch: str
     number: int
     driver: str = ""
+    kind: str = STOP_RECORD
 
     def save(self, kind: str, split: Split, content: Mapping[str, Any]) -> None:
         """Make a report durable, as `StateFolder.save_seen` does. Raises as `stop_record`."""
         self._folder().save_seen(self.query, self.batch, kind, split, {"number": self.number, **content})
 
-    def save_stop_record(self, split: Split, offset: int, topic_id: str | None) -> None:
-        """Make durable where the split has ended; an attempt that has reported another offset wins.
+    def save_stop_record(self, split: Split, offset: int, topic_id: str | None, **more: Any) -> None:
+        """Make durable where a range has ended; an attempt that has reported another offset wins.
 
         In an object store, two attempts that report at the same moment may both find nothing: then the last one wins.
         Raises as `stop_record`.
+
+        Args:
+            more: `ends` and `time` of a `RANGE_END`.
         """
-        content = {"number": self.number, "offset": offset, "topicId": topic_id}
-        self._folder().save_seen(self.query, self.batch, STOP_RECORD, split, content, replace=False, driver=self.driver)
+        content = {"number": self.number, "offset": offset, "topicId": topic_id, **more}
+        self._folder().save_seen(self.query, self.batch, self.kind, split, content, replace=False, driver=self.driver)
 
     def stop_record(self, split: Split) -> int | None:
-        """Return where an attempt of this driver has ended the split in this batch, None if none has.
+        """Return where an attempt of this driver has ended the split's range in this batch, None if none has.
 
         A newer driver may have started before the report was there. It does not obey the report then, so no attempt may
         end its range there any more.
@@ -65,7 +70,7 @@ class BatchReports:
             DynamicKafkaError: as `StateFolder`.
         """
         folder = self._folder()
-        report = folder.seen_of(self.query, self.batch, STOP_RECORD, split, self.driver)
+        report = folder.seen_of(self.query, self.batch, self.kind, split, self.driver)
         if report is None:
             return None
         if any(driver > self.driver for driver in folder.drivers(self.query)[-1:]):
@@ -129,6 +134,9 @@ class ReadTask:
         include_headers: whether the record evaluator gets headers in its batches.
         columns: the columns of Spark's rows.
         late_before_ms: older rows are late, milliseconds since the epoch; None if none is.
+        time_column: the column of a row's time.
+        is_reported: whether the range ends where an attempt of this batch has reported it.
+        pauses_at_ms: the range ends before its first record that is as new; None if no times are looked for.
         reader: the option `reader`.
         active: all clusters of the plan; an executor closes this source's consumers of other clusters.
         read_timeout_s: seconds without any progress after which the range fails.
@@ -161,6 +169,9 @@ class ReadTask:
     reader: str = "auto"
     columns: tuple[str, ...] = all_columns(include_headers=False)
     late_before_ms: int | None = None
+    time_column: str = TIMESTAMP
+    is_reported: bool = False
+    pauses_at_ms: int | None = None
 
     @property
     def reported_columns(self) -> tuple[str, ...]:
@@ -172,9 +183,9 @@ class ReadTask:
     def read_columns(self) -> tuple[str, ...]:
         """The columns of the records from which the reported ones are made."""
         reported = self.reported_columns
-        if LATE not in reported and self.late_before_ms is None:
-            return reported
-        return tuple(dict.fromkeys((*(name for name in reported if name != LATE), TIMESTAMP)))
+        needs_time = self.time_column == TIMESTAMP and (LATE in reported or self.late_before_ms is not None)
+        own = (name for name in reported if name not in (LATE, EVENT_TIME))
+        return tuple(dict.fromkeys((*own, *((TIMESTAMP,) if needs_time else ()))))
 
     @property
     def timeout_advice(self) -> str:

@@ -85,6 +85,14 @@ def check_import_path(text: str, where: str) -> None:
         raise OptionError(f"{where} is '{text}'; it must be `package.module:Name`")
 
 
+def check_timestamp_assigner(text: str, where: str) -> None:
+    """Refuse anything but `value.<field>` and `module:Name`."""
+    if not is_import_path(text) and not re.fullmatch(r"value(\.[^.]+)+", text):
+        raise OptionError(
+            f"{where} is '{text}'; it must be a field of the value (`value.ordered_at`), or `package.module:Name`"
+        )
+
+
 def check_evaluator_name(name: str) -> None:
     """Refuse a name that the option `recordEvaluator` would not take."""
     if not _REGISTERED_NAME.fullmatch(name):

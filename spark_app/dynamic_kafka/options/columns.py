@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 from dynamic_kafka.errors import OptionError
-from dynamic_kafka.options.recognition import GivenOptions
 from dynamic_kafka.wording import did_you_mean
 
-HEADERS = "headers"
+if TYPE_CHECKING:
+    from dynamic_kafka.options.recognition import GivenOptions
+
+HEADERS, TIMESTAMP = "headers", "timestamp"
 COLUMNS = (
     "key",
     "value",
     "topic",
     "partition",
     "offset",
-    "timestamp",
+    TIMESTAMP,
     "timestampType",
     HEADERS,
     "kafka_cluster",
     "kafka_stream",
 )
 """The columns of Spark's Kafka source in its order, then cluster and stream."""
+EVENT_TIME = "kafka_event_time"
+"""A column of queries with `timestampAssigner`: the row's time; null if it has none."""
 LATE = "kafka_late"
 """A column of queries with `watermarkMode`: whether the row is older than the clock was when its batch was planned."""
 
@@ -29,18 +36,19 @@ def all_columns(*, include_headers: bool) -> tuple[str, ...]:
     return tuple(name for name in COLUMNS if include_headers or name != HEADERS)
 
 
-def parse_columns(given: GivenOptions, *, include_headers: bool, has_late: bool = False) -> tuple[str, ...]:
+def parse_columns(given: GivenOptions, *, include_headers: bool, more: Mapping[str, str | None]) -> tuple[str, ...]:
     """Return the columns of the rows, in the order of the option `columns`; all of them without it.
 
     Args:
         include_headers: the option `includeHeaders`.
-        has_late: whether there is a column `LATE`.
+        more: the columns that options add, each with None, or with the option that would add it.
 
     Raises:
         OptionError: a name is empty, unknown or there twice, or headers are chosen and refused at once.
     """
+    added = tuple(name for name, lacks in more.items() if lacks is None)
     if not given.has("columns"):
-        return (*all_columns(include_headers=include_headers), *((LATE,) if has_late else ()))
+        return (*all_columns(include_headers=include_headers), *added)
     text, where = given.given_text("columns"), given.where("columns")
     if text.startswith("["):  # a list in `app.yaml`
         raise OptionError(f"{where} is a list; write the names as one text with ',' between them: value,timestamp")
@@ -48,13 +56,10 @@ def parse_columns(given: GivenOptions, *, include_headers: bool, has_late: bool 
     for at, name in enumerate(names):
         if not name:
             raise OptionError(f"{where} is '{text}', which has an empty name; put one ',' between two names")
-        if name == LATE and not has_late:
-            raise OptionError(f"{where} names {name!r}, which is there only with watermarkMode=periodic")
-        if name not in (*COLUMNS, LATE):
-            near = (
-                did_you_mean(name, (*COLUMNS, LATE) if has_late else COLUMNS)
-                or f"; the columns are {', '.join(COLUMNS)}"
-            )
+        if (lacks := more.get(name)) is not None:
+            raise OptionError(f"{where} names {name!r}, which is there only with {lacks}")
+        if name not in (*COLUMNS, *added):
+            near = did_you_mean(name, (*COLUMNS, *added)) or f"; the columns are {', '.join(COLUMNS)}"
             raise OptionError(f"{where} names {name!r}, which is no column of the source{near}")
         if name in names[:at]:
             raise OptionError(f"{where} names {name!r} twice; name it once")

@@ -51,12 +51,6 @@ IGNORED_OPTIONS = (
 REFUSED_OPTIONS = (
     Option("watermarkInterval", "text", "each batch moves the clock; set the interval of the query's trigger"),
     Option(
-        "timestampAssigner",
-        "text",
-        "the clock follows the records' Kafka timestamps; let the producers set them to the time of the event, or give"
-        " the watermark's delay room for the difference",
-    ),
-    Option(
         "punctuationAssigner",
         "text",
         "the driver chooses the clock before a record is read, so no record can set it; set watermarkMode=periodic",

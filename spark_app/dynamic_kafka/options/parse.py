@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from dynamic_kafka.errors import OptionError
-from dynamic_kafka.options.columns import HEADERS, parse_columns
+from dynamic_kafka.options.columns import EVENT_TIME, HEADERS, LATE, parse_columns
 from dynamic_kafka.options.common_secrets import secret_names, shown
 from dynamic_kafka.options.durations import unit_warning
 from dynamic_kafka.options.index import IGNORED_OPTIONS
@@ -25,6 +25,8 @@ from dynamic_kafka.options.secrets import check_references
 from dynamic_kafka.options.stream_choice import parse_subscription
 from dynamic_kafka.options.value_schema import parse_value_schema
 from dynamic_kafka.options.values import Mode, NamedOptions
+from dynamic_kafka.user_code import is_import_path
+from dynamic_kafka.wording import did_you_mean, first_few
 
 _MILLISECONDS = re.compile(r"\bms\b|timeoutms", re.IGNORECASE)
 """Names of options that have their unit in them, such as Flink's."""
@@ -59,16 +61,20 @@ def parse_options(options: Mapping[str, str], *, mode: Mode) -> SourceOptions:
     fields: dict[str, Any] = {name: given.value(option) for name, option in direct_options(SourceOptions).items()}
     _check_rates(given, fields["min_offsets_per_trigger"], fields["max_offsets_per_trigger"])
     warnings += _check_time(given, fields)
-    has_late = fields["watermark_mode"] == "periodic"
+    more = {
+        EVENT_TIME: None if fields["timestamp_assigner"] is not None else "timestampAssigner",
+        LATE: None if fields["watermark_mode"] == "periodic" else "watermarkMode=periodic",
+    }
     if mode == "batch":
         fields["alignment_max_drift_ms"] = None  # its one plan reads all
-    columns = parse_columns(given, include_headers=fields["include_headers"], has_late=has_late)
+    columns = parse_columns(given, include_headers=fields["include_headers"], more=more)
     warnings += _check_headers(given, columns, fields)
     fields["include_headers"] |= HEADERS in columns
     state_location = fields["state_location"]
     _check_failure_policy(fields["cluster_failure_policy"], state_location)
     warnings += _check_values(given, fields)
     warnings += _check_evaluator(given, fields["refused_records"])
+    _check_assigner(given, fields["timestamp_assigner"], fields["value_schema"])
     dead_letters = _dead_letters(given, fields["refused_records"], fields["late_rows"], warnings)
     fields["pending_removed_ranges"] = _pending_removed_ranges(fields["pending_removed_ranges"], state_location)
     warnings += _check_secrets(chosen.service, kafka_properties, fields["allowed_servers"])
@@ -94,13 +100,18 @@ def check_stream(options: SourceOptions) -> None:
     """Refuse options that only a stream cannot have. `parse_options` also gets those of a batch, before that is known.
 
     Raises:
-        OptionError: a record evaluator has no place for its reports.
+        OptionError: a record evaluator, or a timestamp assigner, has no place for its reports.
     """
-    if options.record_evaluator is not None and options.state_location is None:
-        raise OptionError(
-            "option 'recordEvaluator' needs 'stateLocation', which records where each split has ended; set it to a"
-            " folder of the query's own that the driver and all executors can write, such as one beside the checkpoint"
-        )
+    found = {
+        "recordEvaluator": options.record_evaluator and "where each split has ended",
+        "timestampAssigner": options.timestamp_assigner and "the times that executors find",
+    }
+    for option, what in found.items():
+        if what and options.state_location is None:
+            raise OptionError(
+                f"option '{option}' needs 'stateLocation', which records {what}; set it to a folder of the query's own"
+                " that the driver and all executors can write, such as one beside the checkpoint"
+            )
 
 
 def _without_effect(given: GivenOptions, mode: Mode) -> list[str]:
@@ -154,7 +165,9 @@ def _check_rates(given: GivenOptions, lowest: int | None, highest: int | None) -
 
 
 def _check_headers(given: GivenOptions, columns: tuple[str, ...], fields: Mapping[str, Any]) -> list[str]:
-    if not fields["include_headers"] or HEADERS in columns or fields["record_evaluator"] is not None:
+    assigner = fields["timestamp_assigner"]
+    sees_headers = fields["record_evaluator"] is not None or (assigner is not None and is_import_path(assigner))
+    if not fields["include_headers"] or HEADERS in columns or sees_headers:
         return []
     return [f"{given.where('includeHeaders')} has no effect, since {given.where('columns')} does not name headers"]
 
@@ -206,20 +219,54 @@ def _check_values(given: GivenOptions, fields: Mapping[str, Any]) -> list[str]:
 
 def _check_evaluator(given: GivenOptions, refused_records: str) -> list[str]:
     """Refuse what does not go with a record evaluator; return a warning about a deserialiser without effect."""
+    _check_whole_ranges(given, "recordEvaluator", "has found the record that ends the split")
     if not given.has("recordEvaluator"):
         lonely = given.has("recordDeserializer") and refused_records == "failfast"
         return (
             ["option 'recordDeserializer' has no effect without 'recordEvaluator' or mode=deadletter"] if lonely else []
         )
-    evaluator = given.where("recordEvaluator")
-    for name in ("minPartitions", "maxRecordsPerPartition"):
-        if given.has(name):
-            raise OptionError(
-                f"{given.where(name)} does not go with {evaluator}: it cuts a range of a split into several tasks, and"
-                " a task does not know whether another one has found the record that ends the split; take one of them"
-                " out"
-            )
     return []
+
+
+def _check_whole_ranges(given: GivenOptions, option: str, found: str) -> None:
+    """Refuse options that cut ranges of a split beside one by which executors end a range."""
+    for name in ("minPartitions", "maxRecordsPerPartition"):
+        if given.has(option) and given.has(name):
+            raise OptionError(
+                f"{given.where(name)} does not go with {given.where(option)}: it cuts a range of a split into several"
+                f" tasks, and a task does not know whether another one {found}; take one of them out"
+            )
+
+
+def _check_assigner(given: GivenOptions, assigner: str | None, schema: str | None) -> None:
+    """Refuse times of records without a clock, and a field that has no times."""
+    option = "timestampAssigner"
+    if assigner is None:
+        return
+    if not given.has("watermarkAlignmentMaxDrift"):
+        raise OptionError(
+            f"{given.where(option)} needs 'watermarkAlignmentMaxDrift', which makes the clock that follows these times"
+        )
+    _check_whole_ranges(given, option, "has found a record that the others are to wait for")
+    root, *path = assigner.split(".") if not is_import_path(assigner) else ("",)
+    if root and schema is None:
+        raise OptionError(f"{given.where(option)} is '{assigner}', which needs 'value.format' and 'value.schema'")
+    if root:
+        kind: Any = parse_value_schema(schema or "", "option 'value.schema'")
+        for name in path:
+            inner = kind.get("fields", ()) if isinstance(kind, dict) else ()
+            fields = {field["name"]: field["type"] for field in inner}
+            if name not in fields:
+                near = did_you_mean(name, fields) or (f"; the fields are {first_few(fields)}" if fields else "")
+                raise OptionError(
+                    f"{given.where(option)} is '{assigner}', but value.schema has no field {name!r}{near}"
+                )
+            kind = fields[name]
+        if kind not in ("timestamp", "long"):
+            raise OptionError(
+                f"{given.where(option)} is '{assigner}', a field of another type than TIMESTAMP and BIGINT"
+                " (milliseconds since 1970): name such a field, or write `module:Name`"
+            )
 
 
 def _dead_letters(

@@ -19,7 +19,13 @@ from dynamic_kafka.options.option import Option
 from dynamic_kafka.options.secrets import check_no_literal_secret
 from dynamic_kafka.wording import nearest
 
-CLASS_PREFIXES = ("metadataservice.", "streamsubscriber.", "recordevaluator.", "recorddeserializer.")
+CLASS_PREFIXES = (
+    "metadataservice.",
+    "streamsubscriber.",
+    "recordevaluator.",
+    "recorddeserializer.",
+    "timestampassigner.",
+)
 """Prefixes of the options of users' own classes, which get them in `raw`: `metadataservice.url` and the like."""
 
 _CLIENT_PREFIXES = ("kafka.", "properties.")

@@ -18,7 +18,7 @@ from dynamic_kafka.options.values import CustomSubscriber, SingleCluster, Stream
 from dynamic_kafka.user_code import is_import_path
 
 _STREAM_OPTIONS = ("streamIds", "streamPattern", "streamSubscriber")
-_RECORD_CLASSES = ("recordEvaluator", "recordDeserializer")
+_RECORD_CLASSES = ("recordEvaluator", "recordDeserializer", "timestampAssigner")
 _SPARK_OPTIONS = ("subscribe", "subscribePattern", "assign")
 _SERVERS = "kafka.bootstrap.servers"
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from dynamic_kafka.options.checks import check_time_characteristic, check_watermark_mode
+from dynamic_kafka.options.checks import (
+    check_time_characteristic,
+    check_timestamp_assigner,
+    check_watermark_mode,
+)
+from dynamic_kafka.options.columns import EVENT_TIME, TIMESTAMP
 from dynamic_kafka.options.option import option
 
 
@@ -21,6 +26,18 @@ class TimeOptions:
         default="event",
         words=("event", "processing"),
         check=check_time_characteristic,
+        streaming_only=True,
+    )
+    timestamp_assigner: str | None = option(
+        "timestampAssigner",
+        "text",
+        "Where the time of a record is: a field of the value, which `value.schema` has as a timestamp or as a number of"
+        " milliseconds since 1970, or a class or function of your own that returns the times of a batch of rows. Each"
+        " row has it as the column `kafka_event_time`, and the clock follows it"
+        " ([how to](../how-to/time.md#times-in-the-value)). Your code's own options are `timestampAssigner.<key>`. If"
+        " absent: the record's Kafka timestamp. It needs `watermarkAlignmentMaxDrift` and `stateLocation`.",
+        "`value.ordered_at`, or `module:Name`",
+        check=check_timestamp_assigner,
         streaming_only=True,
     )
     watermark_mode: Literal["none", "periodic"] = option(
@@ -76,6 +93,11 @@ class TimeOptions:
         default="1h",
         streaming_only=True,
     )
+
+    @property
+    def time_column(self) -> str:
+        """The column of a row's time, which a watermark belongs on."""
+        return TIMESTAMP if self.timestamp_assigner is None else EVENT_TIME
 
     @property
     def least_delay_ms(self) -> int | None:

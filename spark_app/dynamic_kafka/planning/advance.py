@@ -12,7 +12,7 @@ Three rules keep a replay exact. A batch's end document holds every start that t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -85,6 +85,7 @@ def advance(
     query: str,
     state: str = "",
     room: Mapping[Split, int] | None = None,
+    by_value: bool = False,
     clock_ms: int | None = None,
     goal_ms: int | None = None,
 ) -> Plan:
@@ -97,6 +98,7 @@ def advance(
         query: the id for a query that has none yet.
         state: the id of the state folder that the query uses. A new one is news: it is logged at once.
         room: the most offsets that alignment lets a split take; splits that are not in here may take any number.
+        by_value: whether executors look for the times of records. Times alone are no news.
         clock_ms: the clock before the batch. A clock alone is no news.
         goal_ms: the clock after a batch that takes all that `room` allows.
 
@@ -111,8 +113,12 @@ def advance(
     left = {cluster: count - taken[cluster] for cluster, count in lag.items()}
     # Compare with starts: a split that went back and takes the same range again ends where the logged document ends.
     read = replace(_with_starts(_with_granted(progress, granted, observed), progress, logged), state=state)
+    ranges = sum(count > 0 for count in granted.values())
+    read = replace(read if by_value else _without_times(read), by_value=ranges if by_value else None)
     # The first document is always written: it holds the resolved starts. A later plan would resolve "latest" again.
-    if read == logged.settled() and logged.query:
+    # A bounded run ends with a document that shows it.
+    ends = bool(logged.by_value) and read.finished
+    if logged.query and not ends and _without_times(read) == _without_times(logged.settled()):
         return Plan(logged, lag, left)
     document = replace(
         read,
@@ -305,6 +311,23 @@ def _start_of(partition: int, topic: TopicProgress, before: TopicProgress | None
     if before is None:
         return None, -1
     return before.next.get(partition), before.epochs.get(partition, -1)
+
+
+def without_times(document: OffsetDocument, splits: Collection[Split]) -> OffsetDocument:
+    """Return the progress without the times of these splits."""
+    if not splits:
+        return document
+
+    def rest(cluster: str, name: str, topic: TopicProgress) -> TopicProgress:
+        return replace(topic, times={p: t for p, t in topic.times.items() if Split(cluster, name, p) not in splits})
+
+    return _map_topics(document, rest)
+
+
+def _without_times(document: OffsetDocument) -> OffsetDocument:
+    if document.by_value is None and not any(topic.times for topic in document.topics()):
+        return document  # nearly all
+    return replace(_map_topics(document, lambda cluster, name, topic: replace(topic, times={})), by_value=None)
 
 
 def _map_topics(document: OffsetDocument, change: TopicChange) -> OffsetDocument:

@@ -48,11 +48,13 @@ class Memory:
             have unread records, or may have some.
         newest: the newest records of the logs, where brokers named them.
         span_ms: how far the goal of the last batch was ahead of the clock; 0 before the first.
+        beyond: as in `Aligned`, by the times in values.
     """
 
     read_since: Mapping[Split, int] = field(default_factory=dict)
     newest: Mapping[Split, TimedOffset] = field(default_factory=dict)
     span_ms: int = 0
+    beyond: frozenset[Split] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class Aligned:
         held_by: the split that holds the clock; None if none does.
         beyond: the splits with a record from beyond `FUTURE_MS`.
         unaligned: those of them that had read it before, and splits without any time: no question shows where they are.
+        forgotten: the splits whose time of the last plan counts no more.
         waits_for: the announced clusters for whose first records the clock waits.
         given_up: the announced clusters that did not come in time.
     """
@@ -77,6 +80,7 @@ class Aligned:
     held_by: Split | None = None
     beyond: frozenset[Split] = frozenset()
     unaligned: frozenset[Split] = frozenset()
+    forgotten: frozenset[Split] = frozenset()
     waits_for: tuple[str, ...] = ()
     given_up: tuple[str, ...] = ()
     memory: Memory = field(default_factory=Memory)
@@ -94,6 +98,47 @@ class _Place(NamedTuple):
     @property
     def unread(self) -> int:
         return 0 if self.end is None else self.end - self.following
+
+
+class Standing(NamedTuple):
+    """Where the splits stand at a plan.
+
+    Attributes:
+        places: of the active splits that still have something to read, or may have.
+        read_since: as in `Memory`.
+        holding: the splits that hold the clock.
+        waits_for, given_up: as in `Aligned`.
+    """
+
+    places: dict[Split, _Place]
+    read_since: Mapping[Split, int]
+    holding: list[Split]
+    waits_for: tuple[str, ...]
+    given_up: tuple[str, ...]
+
+
+def standing(
+    progress: OffsetDocument,
+    answers: Mapping[str, ClusterObservation],
+    memory: Memory,
+    *,
+    idle_ms: int,
+    now_ms: int,
+    targets: Mapping[Split, int] | None,
+) -> Standing:
+    """Return where the splits stand; the arguments are those of `align`."""
+    places = dict(_places(progress, answers, targets))
+    awaited = not_arrived(progress) if targets is None else {}
+    come = {split.cluster for split, place in places.items() if place.unread} if awaited else set()
+    waits_for = tuple(c for c, until_ms in awaited.items() if c not in come and now_ms < until_ms)
+    given_up = tuple(c for c, until_ms in awaited.items() if c not in come and now_ms >= until_ms)
+    read_since = {
+        split: since_ms
+        for split, since_ms in _read_since(places, memory, now_ms)
+        if split.cluster not in waits_for  # none of its splits is idle before it has come
+    }
+    holding = [split for split in places if split not in read_since or now_ms - read_since[split] < idle_ms]
+    return Standing(places, read_since, holding, waits_for, given_up)
 
 
 class _Search:
@@ -220,17 +265,9 @@ def align(
         drift_ms: `watermarkAlignmentMaxDrift`.
         idle_ms: `idleTimeout`.
     """
-    places = dict(_places(progress, answers, limits.targets))
-    awaited = not_arrived(progress) if limits.targets is None else {}
-    come = {split.cluster for split, place in places.items() if place.unread} if awaited else set()
-    waits_for = tuple(c for c, until_ms in awaited.items() if c not in come and now_ms < until_ms)
-    given_up = tuple(c for c, until_ms in awaited.items() if c not in come and now_ms >= until_ms)
-    read_since = {
-        split: since_ms
-        for split, since_ms in _read_since(places, memory, now_ms)
-        if split.cluster not in waits_for  # none of its splits is idle before it has come
-    }
-    holding = [split for split in places if split not in read_since or now_ms - read_since[split] < idle_ms]
+    places, read_since, holding, waits_for, given_up = standing(
+        progress, answers, memory, idle_ms=idle_ms, now_ms=now_ms, targets=limits.targets
+    )
     search = _Search(places, memory.newest, now_ms=now_ms, drift_ms=drift_ms)
     found = yield from search.begin(holding, progress.clock_ms)
     clocks = {split: time_ms for split, time_ms in found.items() if time_ms is not None}
@@ -254,9 +291,9 @@ def align(
         min(goal.ends, key=lambda split: (goal.ends[split] is not None, goal.ends[split], split), default=None),
         frozenset(search.beyond),
         frozenset(search.unaligned),
-        waits_for,
-        given_up,
-        Memory(read_since, search.newest, goal.span_ms),
+        waits_for=waits_for,
+        given_up=given_up,
+        memory=Memory(read_since, search.newest, goal.span_ms),
     )
 
 

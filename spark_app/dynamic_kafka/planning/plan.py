@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dynamic_kafka.metadata.subscription import SubscribedCluster
-from dynamic_kafka.planning.advance import Plan, advance, open_splits
+from dynamic_kafka.planning.advance import Plan, advance, open_splits, without_times
 from dynamic_kafka.planning.announced import announcement_notes, note_announced
 from dynamic_kafka.planning.checks import check_clusters, check_homes, check_topics, refuse_own_topics, void_acceptances
 from dynamic_kafka.planning.clock import NOT_ALIGNED, Aligned, align, time_warnings
+from dynamic_kafka.planning.clock_of_values import align_by_values
 from dynamic_kafka.planning.document.progress import OffsetDocument, has_stop_records
 from dynamic_kafka.planning.ending import all_stop_records_reached, awaited_before_the_end, goes_on
 from dynamic_kafka.planning.losses.acceptance import LossOutcome, judge_losses
@@ -115,16 +116,20 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
         confirmed = yield from confirm_absences(progress, wanted, answers, every=True)
         waits_for = awaited_before_the_end(given, ready, wanted, confirmed)
         ready = replace(ready, over=not waits_for)
+    by_value = given.options.timestamp_assigner is not None
+    if by_value != (logged.by_value is not None):
+        ready = replace(ready, clock_ms=None)  # it was a clock of other times
     ready = _with_announced(given, ready, wanted)
     aligned = yield from _aligned(given, ready, answers)
     plan = advance(
         logged,
-        ready,
+        without_times(ready, aligned.forgotten),
         observed=answers,
         limits=given.limits,
         query=given.new_query_id,
         state=given.state,
         room=aligned.room,
+        by_value=by_value and not ready.over,
         clock_ms=aligned.clock_ms,
         goal_ms=aligned.goal_ms,
     )
@@ -167,17 +172,10 @@ def _aligned(given: PlanInput, ready: OffsetDocument, answers: Mapping[str, Clus
     drift_ms = given.options.alignment_max_drift_ms
     if drift_ms is None:
         return NOT_ALIGNED
-    return (
-        yield from align(
-            ready,
-            answers,
-            given.alignment,
-            drift_ms=drift_ms,
-            idle_ms=given.options.idle_timeout_ms,
-            now_ms=given.now_ms,
-            limits=given.limits,
-        )
-    )
+    bounds: dict[str, int] = {"drift_ms": drift_ms, "idle_ms": given.options.idle_timeout_ms, "now_ms": given.now_ms}
+    if given.options.timestamp_assigner is not None:
+        return align_by_values(ready, answers, given.alignment, limits=given.limits, **bounds)
+    return (yield from align(ready, answers, given.alignment, limits=given.limits, **bounds))
 
 
 def _nothing_more(given: PlanInput) -> Planned:

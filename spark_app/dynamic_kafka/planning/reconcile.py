@@ -179,6 +179,7 @@ class _Reconciliation:
             epochs={**{p: parked.epochs[p] for p in back if p in parked.epochs}, **progress.epochs},
             stops={**{p: parked.stops[p] for p in back if p in parked.stops}, **progress.stops},
             ended={**{p: parked.ended[p] for p in back if p in parked.ended}, **progress.ended},
+            times={**{p: parked.times[p] for p in back if p in parked.times}, **progress.times},
         )
 
     def note(self, kind: NoteKind, cluster: str, topic: str, text: str) -> None:

@@ -53,7 +53,7 @@ class DynamicKafkaDataSource(DataSource):
         evaluation = Evaluation.of(options, self.evaluators)
         values = evaluation.values if evaluation is not None else None
         value_type = values.type if values is not None else None
-        return spark_schema(options.columns, value_type, options.least_delay_ms)
+        return spark_schema(options.columns, value_type, options.least_delay_ms, options.time_column)
 
     @WithoutFrames()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:

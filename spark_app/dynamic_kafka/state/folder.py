@@ -34,6 +34,9 @@ TOPIC_ID = "topic-id"
 id, `planned` that of the range."""
 STOP_RECORD = "stop-record"
 """The kind of a report that a record ends a split: `offset` is the record's, `topicId` that of its topic."""
+RANGE_END = "range-end"
+"""The kind of the report about each range of a batch in which executors look for times of records: also where it ends
+(`ends`), and its `time`."""
 
 log = logging.getLogger(__name__)
 
@@ -156,6 +159,14 @@ class StateFolder:
         with self.explain_failure("deleted", path):
             try:
                 self._fs.delete_file(f"{self._root}/{path}")
+            except FileNotFoundError:
+                return
+
+    def delete_folder(self, path: str) -> None:
+        """Delete a folder with its files. That it is gone already is no error."""
+        with self.explain_failure("deleted", path):
+            try:
+                self._fs.delete_dir(f"{self._root}/{path}")
             except FileNotFoundError:
                 return
 

@@ -11,7 +11,8 @@ continues. A file is kept for `KEPT_S` in any case, since a user may restore a c
   use. Older ones of the same cluster or split go first: an old one must not come into force again.
 - A verdict about a topic's integrity, its acceptance or its withdrawal: once the query holds no topic with the old id.
   One of a first start: once any query has started here. Another first start would ask the brokers.
-- Reports of executors: once the batch is not the last one.
+- Reports of executors: once the batch is not the last one. The driver deletes those of batches by value earlier
+  (`driver.replay`): each range of each batch has one.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from dynamic_kafka.planning.sameness.identity import saved_identity
 from dynamic_kafka.planning.sameness.integrity import TopicChange
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.state.folder import StateFile
-from dynamic_kafka.state.store import StateLocation, number_of
+from dynamic_kafka.state.store import StateLocation, apply_reports, number_of
 from dynamic_kafka.state.verdicts import FIRST_START, FOLDER, Kind, saved_changes
 
 KEPT_S = 30 * 24 * 3600.0
@@ -119,7 +120,7 @@ class _Purge:
             return []
         # A split that an amendment took back is behind the offset that the document has.
         amendments = Amendments(self._state.amendments(self._document.query))
-        amendments.with_stop_records(self._document, self._state.stop_records(self._document))
+        apply_reports(amendments, self._state, self._document)
         progress = amendments.after(self._document)
         by_subject: dict[tuple[Any, ...], list[str]] = {}
         used = set()

@@ -28,15 +28,15 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from dynamic_kafka.errors import OffsetDocumentError
-from dynamic_kafka.planning.document.amendments import Amendment
+from dynamic_kafka.errors import DynamicKafkaError, OffsetDocumentError
+from dynamic_kafka.planning.document.amendments import Amendment, Amendments
 from dynamic_kafka.planning.document.codec import fingerprint
 from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.document.stop_records import StopRecord
 from dynamic_kafka.planning.losses.acceptance import AcceptedLoss
 from dynamic_kafka.planning.sameness.identity import AcceptedIdentity
 from dynamic_kafka.planning.splits import Split
-from dynamic_kafka.state.folder import STOP_RECORD, Seen, StateFolder
+from dynamic_kafka.state.folder import RANGE_END, STOP_RECORD, TOPIC_ID, Seen, StateFolder
 
 log = logging.getLogger(__name__)
 
@@ -154,7 +154,7 @@ class StateLocation(StateFolder):
         return lists
 
     def stop_records(self, end: OffsetDocument, reports: Iterable[Seen] | None = None) -> list[StopRecord]:
-        """Return where executors have ended splits in the batch that ends with a document.
+        """Return where executors have ended ranges of the batch that ends with a document.
 
         If the newest driver started on this very document, reports for drivers before it count only if it found them:
         it has read the batch without the others. Among reports of several drivers, that of the newest one counts.
@@ -167,18 +167,48 @@ class StateLocation(StateFolder):
         batch = fingerprint(end)
         seen = self.seen(end.query, batch) if reports is None else reports
         stop_reports = sorted(
-            (seen_report for seen_report in seen if seen_report.kind == STOP_RECORD), key=lambda report: report.driver
+            (report for report in seen if report.kind in (STOP_RECORD, RANGE_END)), key=lambda report: report.driver
         )
         if not stop_reports:
             return []
         newest = self._newest_record(end.query)
         known, since = (newest.stop_records, newest.driver) if newest.batch == batch else ((), "")
         later = (
-            StopRecord(split, int(content["offset"]), content.get("topicId"))
+            StopRecord(
+                split,
+                int(content["offset"]),
+                content.get("topicId"),
+                content.get("ends", "split"),
+                content.get("time"),
+            )
             for _, split, content, driver in stop_reports
             if driver >= since
         )
         return list({record.split: record for record in (*known, *later)}.values())
+
+    def reports_of(self, end: OffsetDocument) -> tuple[list[Seen], list[StopRecord], list[Split]]:
+        """Return the reports about the batch that ends with a document.
+
+        Returns:
+            All of them; where executors have ended ranges; and the splits of which they have read nothing, since
+            another topic has the name.
+        """
+        reports = self.seen(end.query, fingerprint(end)) if end.query else []
+        unread = [report.split for report in reports if report.kind == TOPIC_ID]
+        return reports, self.stop_records(end, reports), unread
+
+    def delete_reports(self, query: str, batch: str) -> None:
+        """Delete the reports of executors about a batch. A failure is logged: `state.purge` tries again."""
+        try:
+            self.delete_folder(f"{query}/seen/{batch}")
+        except DynamicKafkaError as error:
+            log.warning("old reports of executors stay for now: %s", error)
+
+    def forget_reports(self, query: str, before: int) -> None:
+        """Delete the reports about the ranges of batches before a document's number."""
+        for batch, (number, kind) in self._reported(query).items():
+            if kind == RANGE_END and number < before:
+                self.delete_reports(query, batch)
 
     def newest_report(self, query: str, but: Collection[str]) -> int:
         """Return the number of the newest document with a report of an executor; 0 if none has one.
@@ -188,7 +218,11 @@ class StateLocation(StateFolder):
         Args:
             but: the batches to leave out, by the fingerprints of their end documents.
         """
-        newest = 0
+        return max((number for number, _ in self._reported(query, but).values()), default=0)
+
+    def _reported(self, query: str, but: Collection[str] = ()) -> dict[str, tuple[int, str]]:
+        """Return {batch: (number, kind)} of the batches with reports; the kind is `RANGE_END` if one is of that."""
+        found = {}
         for batch in self.list_folders(f"{query}/seen"):
             folder = f"{query}/seen/{batch}"
             if batch in but or not (files := self.list_folder(folder)):
@@ -196,9 +230,11 @@ class StateLocation(StateFolder):
             for file in reversed(files):
                 if content_by_name := self.read_folder(folder, [file.name], skip_damaged=True):
                     with self.explain_damage(f"{folder}/{file.name}"):
-                        newest = max(newest, int(content_by_name[file.name].get("number", 0)))
+                        number = int(content_by_name[file.name].get("number", 0))
+                    has_ends = any(other.name.startswith(RANGE_END) for other in files)
+                    found[batch] = (number, RANGE_END if has_ends else "")
                     break
-        return newest
+        return found
 
     def save_record(
         self,
@@ -218,7 +254,11 @@ class StateLocation(StateFolder):
             "since": document.number,
             "amendments": sorted(amendment.digest for amendment in amendments),
             "batch": fingerprint(document),
-            "stopRecords": [[*split, offset, topic_id] for split, offset, topic_id in stop_records],
+            # Without what only batches by value have: those are of this release.
+            "stopRecords": [
+                [*split, offset, topic_id, *((ends, time_ms) if ends != "split" else ())]
+                for split, offset, topic_id, ends, time_ms in stop_records
+            ],
         }
         self.write(f"{document.query}/found/{driver}.json", record)
 
@@ -228,7 +268,7 @@ class StateLocation(StateFolder):
         for name, wire in self.read_folder(folder, newest).items():
             with self.explain_damage(f"{folder}/{name}"):
                 digests = frozenset(map(str, wire["amendments"]))
-                ended = (StopRecord(Split(*split), offset, at) for *split, offset, at in wire.get("stopRecords", ()))
+                ended = (StopRecord(Split(*entry[:3]), *entry[3:]) for entry in wire.get("stopRecords", ()))
                 batch = str(wire.get("batch", ""))
                 return _Record(name.removesuffix(".json"), int(wire["since"]), digests, batch, tuple(ended))
         return _Record("", 0, frozenset())
@@ -262,6 +302,13 @@ class StateLocation(StateFolder):
                 else:
                     raise ValueError(f"kind {wire['kind']!r} is unknown")
         return identities, losses
+
+
+def apply_reports(amendments: Amendments, state: StateLocation, end: OffsetDocument) -> list[Seen]:
+    """Let amendments have the reports of executors about the batch that ends with a document. Return the reports."""
+    reports, stop_records, unread = state.reports_of(end)
+    amendments.with_stop_records(end, stop_records, unread)
+    return reports
 
 
 def number_of(name: str) -> int:

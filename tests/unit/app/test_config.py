@@ -54,10 +54,21 @@ def test_the_delay_of_a_watermark_covers_the_drift() -> None:
     aligned = MINIMAL + "options: {watermarkAlignmentMaxDrift: 5m}\n"
     wanted = parsed(aligned + "watermark: {delay: 5m}\n").file.watermark
     assert wanted is not None
-    assert (wanted.column, wanted.delay) == ("timestamp", 300_000)
+    assert (wanted.column, wanted.delay) == (None, 300_000)
     assert "app.yaml:10: watermark.delay: this watermark has a delay" in refused(aligned + "watermark: {delay: 4m}\n")
     assert "app.yaml:9: watermark.delay" in refused(MINIMAL + "watermark: {delay: 4m}\n")
     assert "app.yaml:10: watermark.column" in refused(aligned + "watermark: {delay: 5m, column: value}\n")
+
+
+def test_a_watermark_goes_by_the_times_in_the_value() -> None:
+    timed = MINIMAL + "options: {watermarkAlignmentMaxDrift: 5m, timestampAssigner: 'json:loads'"
+    parsed(timed + "}\nwatermark: {delay: 5m}\n")
+    parsed(timed + "}\nwatermark: {delay: 5m, column: kafka_event_time}\n")
+    assert "app.yaml:10: watermark.column: is timestamp" in refused(
+        timed + "}\nwatermark: {delay: 5m, column: timestamp}\n"
+    )
+    lacking = refused(timed + ", columns: 'value,timestamp'}\nwatermark: {delay: 5m}\n")
+    assert "app.yaml:9: options.columns: lacks 'kafka_event_time'" in lacking
 
 
 def test_the_application_commits_instead_of_the_source() -> None:

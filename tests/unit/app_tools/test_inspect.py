@@ -14,6 +14,8 @@ from dynamic_kafka.planning.advance import ranges_between
 from dynamic_kafka.planning.document.amendments import Amendment
 from dynamic_kafka.planning.document.codec import fingerprint
 from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.splits import Split
+from dynamic_kafka.state.folder import RANGE_END
 from dynamic_kafka.state.store import StateLocation
 from tests.unit.app_tools.test_plan import make_app
 from tests.unit.app_tools.test_reading_checkpoints import FIRST, SECOND, log, text
@@ -140,3 +142,32 @@ def test_a_query_that_is_over_says_so(tmp_path: Path, capsys: pytest.CaptureFixt
     output, wire = shown(capsys, tmp_path)
     assert "stop records: this query is over" in output
     assert wire["over"] and wire["finished"]
+
+
+def by_value(folder: Path, *, is_committed: bool) -> OffsetDocument:
+    """A checkpoint whose last batch was planned up to 9, and of which executors report the end."""
+    second = replace(SECOND, by_value=1)
+    log(folder, text(FIRST), text(second), committed=2 if is_committed else 1)
+    StateLocation(str(folder / "dynamic-kafka")).bind(second.query, second.state)
+    return second
+
+
+def test_offsets_that_executors_have_not_reached_are_not_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    second = by_value(tmp_path, is_committed=True)
+    # Without a report it is not known how far the batch was read
+    assert "1 ranges of the batch of document 2 have no report" in str(shown(capsys, tmp_path)[1]["refused"])
+    more = {"number": 2, "offset": 6, "topicId": None, "ends": "pause", "time": 7}
+    state = StateLocation(str(tmp_path / "dynamic-kafka"))
+    state.save_seen(second.query, fingerprint(second), RANGE_END, Split("east", "t", 0), more, driver="1")
+    output, wire = shown(capsys, tmp_path)
+    assert wire["refused"] is None
+    assert row_of(output, 0)[-1] == "6"
+
+
+def test_without_the_state_no_offsets_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    by_value(tmp_path, is_committed=True)
+    (tmp_path / "dynamic-kafka").rename(tmp_path.parent / f"{tmp_path.name} of another place")
+    assert main(["inspect", str(tmp_path)]) != 0
+    assert "name it with --state-location" in capsys.readouterr().err

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,9 @@ from dynamic_kafka.metadata.document import parse_document
 from dynamic_kafka.metadata.subscription import unite
 from dynamic_kafka.options import Mode, parse_options
 from dynamic_kafka.options.columns import COLUMNS
+from dynamic_kafka.planning.clock_of_values import BEFORE_ALL_MS
 from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.document.stop_records import StopRecord
 from dynamic_kafka.planning.observation import Observation
 from dynamic_kafka.planning.splits import Split, SplitRange
 
@@ -27,6 +30,9 @@ def tasks(
     query: str = "q",
     clock_ms: int | None = None,
     read: Mode = "streaming",
+    by_value: int | None = None,
+    saved_clock_ms: int | None = None,
+    known: Sequence[StopRecord] = (),
     **more: str,
 ) -> list[ReadTask]:
     """Return the tasks of one batch over every split of the clusters `east` and `west`."""
@@ -34,12 +40,14 @@ def tasks(
     subscription = unite(parse_document(document, source="test").streams.values())
     topic = TopicProgress("orders", dict.fromkeys(PARTITIONS, 1), topic_id=topic_id, ended=ended or {})
     saved = OffsetDocument(
-        query, clusters={name: ClusterProgress({"t": topic}, f"id of {name}") for name in subscription.clusters}
+        query,
+        clusters={name: ClusterProgress({"t": topic}, f"id of {name}") for name in subscription.clusters},
+        clock_ms=saved_clock_ms,
+        by_value=by_value,
     )
     ranges = [SplitRange(Split(name, "t", number), 0, 1) for name in subscription.clusters for number in PARTITIONS]
-    return make_tasks(
-        parse_options(options, mode=read), Observation(subscription, {}), saved, ranges, clock_ms=clock_ms
-    )
+    parsed = parse_options(options, mode=read)
+    return make_tasks(parsed, Observation(subscription, {}), saved, ranges, clock_ms=clock_ms, ended=known)
 
 
 DOCUMENT = """
@@ -79,6 +87,31 @@ def test_the_clock_says_which_rows_are_late(
 ) -> None:
     made = tasks(DOCUMENT, clock_ms=clock_ms, watermarkAlignmentMaxDrift="5m", **more)
     assert {task.late_before_ms for task in made} == {late_before_ms}
+
+
+BY_VALUE = {"watermarkAlignmentMaxDrift": "10s", "timestampAssigner": "module:Name", "stateLocation": "/state"}
+
+
+def pauses(**given: Any) -> set[tuple[int | None, str | None]]:
+    made = tasks(DOCUMENT, **given)
+    return {(task.pauses_at_ms, task.reports.kind if task.reports is not None else None) for task in made}
+
+
+def test_ranges_pause_at_the_clock_and_the_drift() -> None:
+    assert pauses(by_value=200, saved_clock_ms=90_000, **BY_VALUE) == {(100_000, "range-end")}
+    # Without a clock, the first time of each split is too new
+    assert pauses(by_value=200, **BY_VALUE) == {(BEFORE_ALL_MS, "range-end")}
+    # The batch decides, not the options, which may have changed since
+    assert pauses(by_value=None, **BY_VALUE) == {(None, "stop-record")}
+    assert pauses(by_value=200, stateLocation="/state") == {(None, "range-end")}
+    assert {task.time_column for task in tasks(DOCUMENT, **BY_VALUE)} == {"kafka_event_time"}
+
+
+def test_a_range_whose_end_is_known_pauses_nowhere_else() -> None:
+    split = Split("east", "t", 7)
+    known = (StopRecord(split, 7, None, "pause", 5),)
+    made = tasks(DOCUMENT, by_value=200, saved_clock_ms=90_000, known=known, **BY_VALUE)
+    assert [task.part.split for task in made if task.pauses_at_ms is None] == [split]
 
 
 def test_the_tasks_of_a_cluster_share_their_large_parts() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from dynamic_kafka.driver.report.sink_status import StatusBoard
@@ -70,3 +71,23 @@ def test_a_query_that_has_never_had_a_batch_is_nowhere() -> None:
     board = StatusBoard(["lake"])
     board.idle("lake", noted(None))
     assert board.sinks()["lake"].document.is_initial
+
+
+def test_what_executors_have_read_counts_not_what_was_planned() -> None:
+    # Given batches of which executors end the ranges early
+    board = StatusBoard(["lake"])
+    planned = [replace(document(number, 9), by_value=1) for number in (2, 3)]
+    board.restored("lake", planned[:1], 1.0)
+    board.read_up_to("lake", [replace(document(2, 4), by_value=0)], 2.0)
+    assert board.sinks()["lake"].next_offsets == {OLD: 4}
+
+    # When the next one has ended
+    event = noted(planned[1])
+    event["sources"][1]["startOffset"] = encode(planned[0])
+    board.progress("lake", {"batchId": 1, **event}, 3.0)
+    board.read_up_to("lake", [replace(document(3, 6), by_value=0)], 3.0)
+
+    # Then two records were read
+    status = board.sinks()["lake"]
+    assert (status.next_offsets, status.records, status.advanced_at) == ({OLD: 6}, {OLD: 2}, {OLD: 3.0})
+    assert status.documents == (planned[1],)

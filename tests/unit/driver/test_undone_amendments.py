@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from dynamic_kafka.driver.enumerator import Enumerator
 from dynamic_kafka.driver.replay import Replays
+from dynamic_kafka.errors import OffsetDocumentError, StaleCheckpointError
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning.document.amendments import Amendment
 from dynamic_kafka.planning.document.codec import fingerprint
 from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.state.folder import RANGE_END
 from dynamic_kafka.state.store import StateLocation
 
 GIVEN = {"streamIds": "s", "metadataPath": "/streams.yaml"}
@@ -57,3 +62,46 @@ def test_a_batch_planned_anew_reads_all_ranges_in_replays_too(tmp_path: Path) ->
     left_out(tmp_path)
     started(tmp_path, FIRST, allowOldCheckpoint="true").planned(FIRST, LAST)
     assert started(tmp_path, LAST).amendments.after(LAST).next_of(SPLIT) == 9
+
+
+# -- batches whose ranges executors have ended ---------------------------------------------------------------------
+
+
+def by_value(count: int) -> list[OffsetDocument]:
+    """The documents of so many batches, each of which was planned to read two records."""
+    documents: list[OffsetDocument] = []
+    for number in range(1, count + 1):
+        before = documents[-1] if documents else None
+        documents.append(replace(document(number, 2 * number, before), by_value=1))
+    return documents
+
+
+def reported(folder: Path, end: OffsetDocument) -> None:
+    """Do what the driver's next plan and an executor do: the range has ended a record early."""
+    more = {"number": end.number, "offset": 2 * end.number - 1, "topicId": "T", "ends": "pause", "time": 7}
+    StateLocation(str(folder)).save_seen("q", fingerprint(end), RANGE_END, SPLIT, more, driver="9")
+
+
+def test_reports_of_long_past_batches_are_deleted(tmp_path: Path) -> None:
+    documents = by_value(Replays.kept_reports + 5)
+    replays = started(tmp_path, documents[0])
+    for end in documents:
+        reported(tmp_path, end)
+        replays.batch_ended(end)
+    kept = set(StateLocation(str(tmp_path)).list_folders("q/seen"))
+    assert kept == {fingerprint(end) for end in documents[5:]}
+
+
+def test_without_the_reports_an_old_checkpoint_is_refused(tmp_path: Path) -> None:
+    first, second, *_, last = by_value(4)
+    for end in (second, last):
+        reported(tmp_path, end)
+    with pytest.raises(StaleCheckpointError, match="allowOldCheckpoint"):
+        started(tmp_path, second)
+    restored = started(tmp_path, second, allowOldCheckpoint="true")
+    restored.batch_ended(second)
+    assert restored.amendments.after(second).next_of(SPLIT) == 3
+    # Where the ranges of this batch have ended, nobody can say any more. A pending batch is just read again
+    lost = started(tmp_path, first, allowOldCheckpoint="true")
+    with pytest.raises(OffsetDocumentError, match="1 ranges of the batch of document 1 have no report"):
+        lost.batch_ended(first)

@@ -16,7 +16,7 @@ from dynamic_kafka.executor.evaluating.record_evaluation import StopSearch
 from dynamic_kafka.executor.read_task import DeadLetterTarget
 from dynamic_kafka.executor.reading.columns import _TYPES, SIZE, arrow_schema, spark_schema, with_lateness
 from dynamic_kafka.executor.reading.message_connection import MessageRows
-from dynamic_kafka.options.columns import COLUMNS, LATE, all_columns
+from dynamic_kafka.options.columns import COLUMNS, EVENT_TIME, LATE, all_columns
 from tests.unit.executor.test_dead_letters import HOME, TASK, Topic, offset_in, rows, topic
 from tests.unit.executor.test_evaluators import Message
 
@@ -26,7 +26,7 @@ VALUES = (b'{"id": 1}', b"no json", b'{"id": 2}', None)
 
 
 def test_every_column_has_a_type() -> None:
-    assert (*COLUMNS, LATE, SIZE) == tuple(_TYPES)
+    assert (*COLUMNS, EVENT_TIME, LATE, SIZE) == tuple(_TYPES)
     assert arrow_schema(COLUMNS).names == spark_schema(COLUMNS).names == list(COLUMNS)
     assert all_columns(include_headers=False) == tuple(name for name in COLUMNS if name != "headers")
 

@@ -160,7 +160,7 @@ class Loaded:
     """An evaluation with a record evaluator and a deserialiser."""
 
     evaluator = "mine"
-    values = None
+    looks_at_rows = False
 
     def load(self) -> Evaluator:
         return Evaluator("mine", "json", lambda _: True, None, lambda record: json.loads(record.value or b""))

@@ -13,12 +13,16 @@ import pytest
 from dynamic_kafka.errors import DriverReplacedError, DynamicKafkaError, OptionError, RecordEvaluationError
 from dynamic_kafka.executor import read_task
 from dynamic_kafka.executor.evaluating.evaluators import Evaluator
+from dynamic_kafka.executor.evaluating.event_times import EventTimes
 from dynamic_kafka.executor.evaluating.record_evaluation import StopSearch, begin
 from dynamic_kafka.executor.read_task import BatchReports, ReadTask
+from dynamic_kafka.executor.reading.columns import arrow_schema, with_lateness
 from dynamic_kafka.executor.reading.message_connection import MessageRows
 from dynamic_kafka.executor.reading.rows import Rows
+from dynamic_kafka.options.columns import EVENT_TIME, LATE, all_columns
+from dynamic_kafka.planning.clock_of_values import BEFORE_ALL_MS
 from dynamic_kafka.planning.splits import Split, SplitRange
-from dynamic_kafka.state.folder import STOP_RECORD, StateFolder
+from dynamic_kafka.state.folder import RANGE_END, STOP_RECORD, StateFolder
 from tests.unit.executor.test_evaluators import Message
 
 SPLIT = Split("east", "t", 0)
@@ -28,7 +32,7 @@ class Loaded:
     """An evaluation that ends a split at one offset."""
 
     evaluator = "mine"
-    values = None
+    looks_at_rows = False
 
     def __init__(self, end: int | None) -> None:
         self.end, self.asked = end, 0
@@ -242,3 +246,154 @@ def test_an_evaluator_that_executors_lack_is_explained(task: ReadTask) -> None:
 
 def test_the_kind_of_the_report_is_pinned() -> None:
     assert STOP_RECORD == "stop-record"
+
+
+# -- times of records ------------------------------------------------------------------------------------------------
+
+
+class Timed(Loaded):
+    """An evaluation by which the record at an offset has the time 100 + offset, or none at all."""
+
+    looks_at_rows = True
+
+    def __init__(self, end: int | None = None, *, without: tuple[int, ...] = (), ahead: int = 0) -> None:
+        super().__init__(end)
+        self.evaluator = "mine" if end is not None else None  # type: ignore[assignment]
+        self.without, self.ahead = without, ahead
+
+    def load(self) -> Evaluator:
+        is_end = self.is_end if self.end is not None else None
+        return Evaluator("mine", "", is_end, None, None, times=EventTimes("mine", self.times))
+
+    def times(self, batch: pa.RecordBatch) -> list[int | None]:
+        offsets = batch.column("offset").to_pylist()
+        return [None if offset in self.without else 100 + offset + self.ahead for offset in offsets]
+
+
+def timed(task: ReadTask, evaluation: Any, *, pauses_at: int | None, rows: int = 2) -> list[int]:
+    """Read a range as one attempt; return the times that Spark gets."""
+    assert task.reports is not None
+    reports = replace(task.reports, kind=RANGE_END)
+    task, evaluator = begin(replace(task, pauses_at_ms=pauses_at, time_column=EVENT_TIME, reports=reports), evaluation)
+    assert evaluator is not None
+    search = StopSearch(task, evaluator)
+    batches: list[pa.RecordBatch] = list(search.batches(fetched(task, rows)))
+    search.settle()
+    times = [time for batch in batches for time in batch.column(EVENT_TIME).cast(pa.int64()).to_pylist()]
+    return [-1 if time is None else time // 1000 for time in times]
+
+
+def ends(task: ReadTask) -> list[tuple[int, str, int | None]]:
+    return [(report["offset"], report["ends"], report["time"]) for report in reported(task)]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5])
+@pytest.mark.parametrize("pauses_at", range(104, 109))
+def test_a_range_pauses_before_a_record_that_is_too_new(task: ReadTask, pauses_at: int, rows: int) -> None:
+    assert timed(task, Timed(), pauses_at=pauses_at, rows=rows) == list(range(104, pauses_at))
+    assert ends(task) == [(pauses_at - 100, "pause", pauses_at)]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5])
+def test_a_range_that_is_read_whole_is_reported_too(task: ReadTask, rows: int) -> None:
+    assert timed(task, Timed(), pauses_at=1000, rows=rows) == [104, 105, 106, 107, 108]
+    assert ends(task) == [(9, "whole", 108)]
+
+
+def test_records_without_a_time_pause_nothing(task: ReadTask) -> None:
+    assert timed(task, Timed(without=(4, 6)), pauses_at=BEFORE_ALL_MS) == [-1]
+    assert ends(task) == [(5, "pause", 105)]
+
+
+def test_a_range_without_any_time_is_whole(task: ReadTask) -> None:
+    assert timed(task, Timed(without=(4, 5, 6, 7, 8)), pauses_at=BEFORE_ALL_MS) == [-1] * 5
+    assert ends(task) == [(9, "whole", None)]
+
+
+@pytest.mark.parametrize(
+    ("end", "pauses_at", "read", "report"),
+    [
+        (6, 107, [104, 105], (6, "split", 105)),
+        (6, 105, [104], (5, "pause", 105)),
+        (8, 106, [104, 105], (6, "pause", 106)),
+    ],
+)
+def test_the_first_end_of_a_range_counts(
+    task: ReadTask, end: int, pauses_at: int, read: list[int], report: tuple[int, str, int]
+) -> None:
+    assert timed(task, Timed(end), pauses_at=pauses_at) == read
+    assert ends(task) == [report]
+
+
+def test_the_next_attempt_ends_where_the_first_did(task: ReadTask) -> None:
+    assert timed(task, Timed(), pauses_at=106) == [104, 105]
+    # The second one has other times, and its rows have those
+    assert timed(task, Timed(ahead=50), pauses_at=106) == [154, 155]
+    assert ends(task) == [(6, "pause", 106)]
+
+
+def test_two_attempts_that_pause_elsewhere_do_not_both_count(task: ReadTask) -> None:
+    assert task.reports is not None
+    reports = replace(task.reports, kind=RANGE_END)
+    evaluation: Any = Timed(ahead=1)
+    begun, evaluator = begin(replace(task, pauses_at_ms=107, time_column=EVENT_TIME, reports=reports), evaluation)
+    assert evaluator is not None
+    search = StopSearch(begun, evaluator)
+    list(search.batches(fetched(begun, 2)))
+    timed(task, Timed(), pauses_at=107)
+    with pytest.raises(RecordEvaluationError, match=r"ended east/t\[0\] at offset 7, this one at offset 6"):
+        search.settle()
+
+
+def test_a_split_with_a_known_stop_record_still_pauses(task: ReadTask) -> None:
+    known = replace(task, has_stop_record=True)
+    assert timed(known, Timed(6), pauses_at=106) == [104, 105]
+    assert ends(task) == [(6, "pause", 106)]
+
+
+def test_late_rows_go_by_the_times_of_the_records(task: ReadTask) -> None:
+    rows = timed(replace(task, late_before_ms=106), Timed(), pauses_at=1000)
+    assert rows == [104, 105, 106, 107, 108]
+    assert task.read_columns == all_columns(include_headers=False)
+    late = with_lateness(
+        pa.RecordBatch.from_pydict({EVENT_TIME: pa.array([105_000, 106_000, None], pa.timestamp("us", tz="UTC"))}),
+        106,
+        EVENT_TIME,
+    )
+    assert late.column(LATE).to_pylist() == [True, False, False]
+
+
+def test_records_that_are_refused_have_no_time(task: ReadTask, tmp_path: Path) -> None:
+    def refuses_one(record: Any) -> Any:
+        if record.offset == 5:
+            raise ValueError("not readable")
+        return record
+
+    seen: list[int] = []
+
+    def times(batch: pa.RecordBatch) -> list[int]:
+        seen.extend(batch.column("offset").to_pylist())
+        return [100 + offset for offset in batch.column("offset").to_pylist()]
+
+    evaluator = Evaluator("", "mine", None, None, refuses_one, times=EventTimes("mine", times))
+    search = StopSearch(replace(task, pauses_at_ms=107, time_column=EVENT_TIME), evaluator)
+    [rows] = list(fetched(task, 5))
+    refused: dict[int, str] = {}
+    assert evaluator.first_end(rows, pa.record_batch([pa.array(range(5))], ["offset"]), SPLIT, refused) is None
+    batch = rows.batch(arrow_schema(task.read_columns))
+    before, end = search._up_to_the_end(rows, batch, None, all_columns(include_headers=False), refused)
+    assert (end, seen) == (3, [4, 6, 7, 8])
+    assert [time is None for time in before.column(EVENT_TIME).to_pylist()] == [False, True, False]
+
+
+def test_a_batch_by_value_is_reported_without_the_option_too(task: ReadTask) -> None:
+    # Given a pending batch by value, and a driver whose options name no assigner any more
+    assert task.reports is not None
+    begun, evaluator = begin(replace(task, reports=replace(task.reports, kind=RANGE_END)), None)
+    assert evaluator is not None
+    search = StopSearch(begun, evaluator)
+    assert sum(map(len, search.batches(fetched(begun, 2)))) == 5
+    search.settle()
+    assert ends(task) == [(9, "whole", None)]
+    # Then an attempt with it reads the same rows
+    assert timed(task, Timed(), pauses_at=106) == [104, 105, 106, 107, 108]

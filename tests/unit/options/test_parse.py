@@ -94,7 +94,7 @@ def test_an_unknown_option_is_refused_naming_the_nearest(key: str, near: str) ->
     assert f"unknown option '{key}'; did you mean '{near}'?" in refusal(FROM_FILE, {key: "1"})
 
 
-@pytest.mark.parametrize("key", ["zzzzzz", "timestampAssigners"])
+@pytest.mark.parametrize("key", ["zzzzzz", "punctuationAssigners"])
 def test_an_unknown_option_without_a_near_one_is_refused(key: str) -> None:
     # Nor is an option named that this version refuses, too
     refused = refusal(FROM_FILE, {key: "1"})
@@ -102,13 +102,21 @@ def test_an_unknown_option_without_a_near_one_is_refused(key: str) -> None:
 
 
 DRIFT = {"watermarkAlignmentMaxDrift": "10s"}
+SCHEMA = "id BIGINT, ordered_at TIMESTAMP, item STRUCT<name: STRING, sold_at: BIGINT>"
+TIMED = {"value.format": "json", "value.schema": SCHEMA, **DRIFT}
 
 
 @pytest.mark.parametrize(
     ("given", "names"),
     [
         ({"watermarkinterval": "1s"}, ("'watermarkinterval'", "trigger")),
-        ({"timestampAssigner": "module:Name"}, ("'timestampAssigner'", "Kafka timestamps")),
+        ({"timestampAssigner": "module:Name"}, ("'timestampAssigner'", "'watermarkAlignmentMaxDrift'")),
+        ({"timestampAssigner": "ordered_at", **DRIFT}, ("'timestampAssigner' is 'ordered_at'", "`value.ordered_at`")),
+        ({"timestampAssigner": "value.at", **DRIFT}, ("'timestampAssigner' is 'value.at'", "'value.format'")),
+        ({**TIMED, "timestampAssigner": "value.ordered_a"}, ("no field 'ordered_a'", "did you mean 'ordered_at'")),
+        ({**TIMED, "timestampAssigner": "value.item.name"}, ("another type than TIMESTAMP and BIGINT",)),
+        ({**TIMED, "timestampAssigner": "value.id.at"}, ("no field 'at'",)),
+        ({**TIMED, "timestampAssigner": "m:N", "minPartitions": "4"}, ("'minPartitions'", "'timestampAssigner'")),
         ({"punctuationAssigner": "module:Name"}, ("'punctuationAssigner'", "watermarkMode=periodic")),
         ({"watermarkMode": "Punctuated", **DRIFT}, ("'watermarkMode' is 'Punctuated'", "watermarkMode=periodic")),
         ({"watermarkMode": "sometimes"}, ("'watermarkMode' is 'sometimes'", "none or periodic")),
@@ -126,6 +134,14 @@ DRIFT = {"watermarkAlignmentMaxDrift": "10s"}
 def test_a_clock_that_nothing_sets_is_refused_with_the_reason(given: dict[str, str], names: tuple[str, ...]) -> None:
     refused = refusal(FROM_FILE, given)
     assert [name for name in names if name not in refused] == []
+
+
+@pytest.mark.parametrize("assigner", ["value.ordered_at", "value.item.sold_at", "value.id", "package.module:Name"])
+def test_times_may_be_in_the_value(assigner: str) -> None:
+    options = parse({**FROM_FILE, **TIMED, "timestampAssigner": assigner})
+    assert options.columns[-1] == options.time_column == "kafka_event_time"
+    with pytest.raises(OptionError, match="'timestampAssigner' needs 'stateLocation'"):
+        check_stream(options)
 
 
 @pytest.mark.parametrize(

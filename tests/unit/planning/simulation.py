@@ -43,6 +43,7 @@ from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning.advance import Limits, ranges_between
 from dynamic_kafka.planning.awaited import must_answer
 from dynamic_kafka.planning.clock import NOT_ALIGNED, Memory
+from dynamic_kafka.planning.clock_of_values import horizon_ms
 from dynamic_kafka.planning.document.amendments import Amendment
 from dynamic_kafka.planning.document.codec import decode, encode, fingerprint
 from dynamic_kafka.planning.document.progress import OffsetDocument
@@ -68,13 +69,14 @@ from dynamic_kafka.planning.questions import (
 )
 from dynamic_kafka.planning.sameness.integrity import TopicChange, changes_of
 from dynamic_kafka.planning.splits import Split, SplitRange, slice_ranges
-from dynamic_kafka.state.folder import STOP_RECORD, TOPIC_ID, StateFile
+from dynamic_kafka.state.folder import RANGE_END, STOP_RECORD, TOPIC_ID, StateFile
 from dynamic_kafka.state.store import StateLocation
 from dynamic_kafka.state.verdicts import save_change, saved_changes
 
 SEEDS = 3 if os.environ.get("SEEDS") == "all" else 1
 """How many times the usual number of cases the simulations look at; a release looks at three times as many."""
 
+ENDS = (STOP_RECORD, RANGE_END)
 RETENTION_MS = 1000
 DRIFT_MS, IDLE_MS = 15, 300
 ALIGNED = {
@@ -198,14 +200,19 @@ class SimulatedReports(BatchReports):
 
 
 class SimulatedSearch(StopSearch):
-    """The search for a stop record, whose evaluator is a function of simulated records."""
+    """The search for the end of a range, whose evaluator is a function of simulated records."""
 
     def until_end(self, fetched: Iterator[list[Record]]) -> Iterator[list[Record]]:
         is_end: Any = self._evaluator.is_end
         for [record] in fetched:
-            if is_end(record):
-                self.stop_offset = record.offset
+            if is_end is not None and is_end(record):
+                self.stop_offset, self._ends = record.offset, "split"
                 return
+            time = time_ms(record.topic_id, record.partition, record.offset)
+            if self._task.pauses_at_ms is not None and time >= self._task.pauses_at_ms:
+                self.stop_offset, self._ends, self._time_ms = record.offset, "pause", time
+                return
+            self._time_ms = time
             yield [record]
 
 
@@ -241,6 +248,16 @@ class MemoryState(StateLocation):
     def delete(self, path: str) -> None:
         self.files.pop(path, None)
 
+    def delete_folder(self, path: str) -> None:
+        for name in [name for name in self.files if name.startswith(f"{path}/")]:
+            del self.files[name]
+
+
+class SimulatedReplays(Replays):
+    """Replays that keep the reports about the last batch alone."""
+
+    kept_reports = 1
+
 
 class Simulation:
     """One query over its whole life.
@@ -258,6 +275,7 @@ class Simulation:
         evaluator: which records end their split; None without a record evaluator.
         decided: where splits have ended.
         aligned: whether records have times, and the splits are aligned by them.
+        values: whether only executors see these times.
         alignment: what the last plan of the process left for the next one.
         quiet_since: since when splits had no unread record when their cluster last answered.
     """
@@ -274,6 +292,7 @@ class Simulation:
         integrity: bool = False,
         evaluator: Callable[[Record], bool] | None = None,
         aligned: bool = False,
+        values: bool = False,
     ) -> None:
         self.starting: Rule = starting
         self.reports_topic_ids = topic_ids
@@ -290,12 +309,13 @@ class Simulation:
                 "startingOffsets": starting,
                 "removedClusterRetention": str(RETENTION_MS),
                 **({"recordEvaluator": "simulated"} if evaluator is not None else {}),
-                **(ALIGNED if aligned else {}),
+                **(ALIGNED if aligned or values else {}),
+                **({"timestampAssigner": "simulated:times"} if values else {}),
             },
             mode="streaming",
         )
         self.evaluator = evaluator
-        self.aligned = aligned
+        self.aligned, self.values = aligned or values, values
         self.alignment = Memory()
         self.quiet_since: dict[Split, int] = {}
         # Without an evaluator, no query is over: this cluster changes nothing then.
@@ -467,7 +487,7 @@ class Simulation:
             if standing := self.standing():
                 self.accept_changes(standing)
                 return True
-            self.process = Replays(self.options, self.state, self.observe, lambda question, _: self.answer(question))
+            self.process = SimulatedReplays(self.options, self.state, self.observe, lambda asked, _: self.answer(asked))
             self.alignment = Memory()
         if not self.pending and (self.last_document().over or not self.plan(crash, limits)):
             if limits == Limits():
@@ -489,7 +509,7 @@ class Simulation:
             ranges = self.ranges(batch)
             if crash in ("amended", "reading"):
                 return False
-            pieces = pieces if self.evaluator is None else None
+            pieces = pieces if self.evaluator is None and not self.values else None
             rows = self.read(batch, slice_ranges(ranges, min_partitions=pieces, max_records=None))
             if crash == "read":
                 return False
@@ -499,6 +519,8 @@ class Simulation:
             return False
         except (ReadFailed, ClusterUnreachableError):
             return False
+        if self.values:
+            self.check_times(batch, rows)
         if batch not in self.sink:
             self.sink[batch] = rows
             self.delivered.update(rows)
@@ -750,7 +772,7 @@ class Simulation:
         left_out = {part.split for amendment in made for part in amendment.left_out}
         reports = self.state.seen(end.query, fingerprint(end))
         left_out |= {report.split for report in reports if report.kind == TOPIC_ID}
-        ends = {report.split: report.content["offset"] for report in reports if report.kind == STOP_RECORD}
+        ends = {report.split: report.content["offset"] for report in reports if report.kind in ENDS}
         parts = [replace(part, end=ends.get(part.split, part.end)) for part in self.remaining[batch]]
         remaining = {part for part in parts if part.split not in left_out and part.size > 0}
         assert set(ranges) == remaining, "a replay reads what the attempt before it read"
@@ -796,6 +818,7 @@ class Simulation:
             fingerprint(end),
             end.number,
             self.process.incarnation.name,
+            RANGE_END if end.by_value is not None else STOP_RECORD,
             state=self.state,
             takes_verdicts=not self.verdicts_are_lost,
         )
@@ -814,10 +837,13 @@ class Simulation:
             has_stop_record=part.split in known or part.split.partition in planned.ended,
             pin=self.pins.get((self.physical(part.split.cluster).kafka_id, part.split.topic)),
             topic_integrity=self.options.topic_integrity_check,
+            is_reported=part.split in known,
+            pauses_at_ms=horizon_ms(end, DRIFT_MS) if end.by_value and part.split not in known else None,
         )
         loaded = Evaluator("simulated", "", self.evaluator, None, None)
-        simulated = SimpleNamespace(evaluator="simulated", values=None, load=lambda: loaded)
-        evaluation: Any = simulated if self.evaluator else None
+        named = {"evaluator": self.evaluator and "simulated", "assigner": "simulated" if self.values else None}
+        simulated = SimpleNamespace(**named, looks_at_rows=self.values, load=lambda: loaded)
+        evaluation: Any = simulated if self.evaluator or self.values else None
         task, evaluator = begin(task, evaluation)
         cached: Any = SimpleNamespace(topic_ids={}, admin=SimulatedAdmin(lambda: self.topic_of(part.split)))
         batches: Any = self.fetched(batch, task.part)
@@ -830,7 +856,7 @@ class Simulation:
         for kind, split, content, driver in self.state.seen(end.query, fingerprint(end)):
             if split == part.split and kind == TOPIC_ID:
                 self.given_up.update(self.records(batch, part))
-            elif split == part.split and driver == reports.driver:
+            elif split == part.split and driver == reports.driver and content.get("ends", "split") == "split":
                 self.decide(batch, part, content["offset"])
         return delivered
 
@@ -935,7 +961,7 @@ class Simulation:
         ends: Ends = {}
         self.noted = {}
         try:
-            for _ in range(40):
+            for _ in range(400 if self.values else 40):
                 self.note_ends(ends)
                 before = len(self.log)
                 if not self.step(limits=Limits(max_offsets=limit)):
@@ -1008,10 +1034,10 @@ class Simulation:
                     assert progress.stops or progress.finished(partition) or progress.next[partition] == end
 
     def come_to_rest(self) -> None:
-        for _ in range(30):
+        for _ in range(300 if self.values else 30):
             if not self.step():
                 aligned = self.planned.aligned if self.planned is not None else NOT_ALIGNED
-                if aligned.held_by is None and not aligned.waits_for:
+                if self.last_document().over or (aligned.held_by is None and not aligned.waits_for):
                     return
                 self.now_ms += IDLE_MS
             self.check_delivered()
@@ -1197,11 +1223,12 @@ class Simulation:
         self.note_expired()
         document = self.document(batch)
         rewound = {part.split: part.start for amendment in self.amendments(document) for part in amendment.left_out}
+        paused = {end.split: end.offset for end in self.state.stop_records(document) if end.ends == "pause"}
         progress = {}
         for split, following in everything(document):
             topic_id = self.topic_id(document, split.cluster, split.topic)
             lifetime = self.lifetimes_of_batch[batch][topic_id]
-            end = rewound.get(split, following)
+            end = min(rewound.get(split, following), paused.get(split, following))
             progress[topic_id, split.partition] = (lifetime, end)
             # Behind a truncation that no plan has found yet, the log has records that are still to be read.
             saved = document.any_topic(*split[:2])
@@ -1259,7 +1286,7 @@ class Simulation:
         clock, before = end.clock_ms, logged.clock_ms
         assert before is None or (clock is not None and clock >= before), "the clock goes back"
         assert clock == before or not planned.aligned.waits_for, "the clock waits for an announced cluster"
-        for part in ranges_between(logged, end) if end is not logged else ():
+        for part in ranges_between(logged, end) if end is not logged and not self.values else ():
             newest = time_ms(self.topic_id(end, *part.split[:2]), part.split.partition, part.end - 1)
             assert clock is not None and newest < clock + DRIFT_MS, f"{part} runs ahead of {clock}"
         for split in end.open_splits():
@@ -1268,7 +1295,12 @@ class Simulation:
             following = topic.next[split.partition]
             was = logged.next_of(split)
             start = was if end is logged else topic.starts.get(split.partition, was)
+            if self.values and end is logged:
+                assert self.process is not None
+                start = self.process.amendments.after(logged).next_of(split)
             assert start is not None
+            # Executors end a range where the plan does not: what they have read counts at the next plan.
+            following = start if self.values else following
             topic_id = self.topic_id(end, *split[:2])
             was_late = before is not None and time_ms(topic_id, split.partition, start) < before
             seen = observed_topic(planned.answers, split.cluster, split.topic)
@@ -1277,9 +1309,19 @@ class Simulation:
             elif seen is not None:
                 self.quiet_since.setdefault(split, self.now_ms)
             never_had_any = before is None and seen is not None and seen.latest[split.partition] == 0
-            is_idle = never_had_any or self.now_ms - self.quiet_since.get(split, self.now_ms) >= IDLE_MS
+            # In a run of `Trigger.AvailableNow`, a split lets go at its target.
+            is_idle = (
+                never_had_any
+                or self.targets is not None
+                or self.now_ms - self.quiet_since.get(split, self.now_ms) >= IDLE_MS
+            )
             is_late = clock is not None and time_ms(topic_id, split.partition, following) < clock
             assert was_late or is_idle or not is_late, f"{split} is late at {following}: {before}, {clock}"
+
+    def check_times(self, batch: int, rows: Iterable[Record]) -> None:
+        """No row is as new as the clock and the drift."""
+        horizon = horizon_ms(self.document(batch), DRIFT_MS)
+        assert all(time_ms(row.topic_id, row.partition, row.offset) < horizon for row in rows)
 
     def check_run(self, ends: Ends) -> None:
         """A run that has ended has read everything, except for the clusters that it reports as still to read."""

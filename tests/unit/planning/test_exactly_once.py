@@ -32,7 +32,7 @@ class AQueryAndItsWorld(RuleBasedStateMachine):
         policy=st.sampled_from(["fail", "stall"]),
         refuse=st.booleans(),
         ids=st.booleans(),
-        aligned=st.booleans(),
+        clock=st.sampled_from(["none", "kafka", "values"]),
     )
     def a_query(
         self,
@@ -41,9 +41,12 @@ class AQueryAndItsWorld(RuleBasedStateMachine):
         policy: Literal["fail", "stall"],
         refuse: bool,
         ids: bool,
-        aligned: bool,
+        clock: Literal["none", "kafka", "values"],
     ) -> None:
-        self.world = Simulation(starting=starting, policy=policy, refuse=refuse, topic_ids=ids, aligned=aligned)
+        aligned, values = clock == "kafka", clock == "values"
+        self.world = Simulation(
+            starting=starting, policy=policy, refuse=refuse, topic_ids=ids, aligned=aligned, values=values
+        )
         for kafka_id in ("a", "b"):
             topics = {name: SimulatedTopic(f"{kafka_id}/{name}/0", {0: 1}) for name in ("t", "u")}
             self.world.clusters[kafka_id] = SimulatedCluster(kafka_id, topics, f"{kafka_id}-0", named={"t"})
@@ -205,8 +208,9 @@ class AQueryAndItsWorld(RuleBasedStateMachine):
     @precondition(lambda self: not self.world.pending)
     @rule()
     def plans_without_news_return_the_same_document(self) -> None:
-        # Two batches at most settle everything: one rewinds, the next reads what there is.
-        for _ in range(3):
+        # Two batches at most settle everything: one rewinds, the next reads what there is. By values, each one reads
+        # up to the clock and the drift.
+        for _ in range(100 if self.world.values else 3):
             if not self.world.step():
                 return
             if self.world.process is None:  # refused

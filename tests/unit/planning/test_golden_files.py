@@ -35,6 +35,7 @@ FINGERPRINTS = {
     "document-3": "a183208f550204ddd308053a800fdc75",
     "document-4": "afaaeb380e879aaeca776eb502a90d4d",
     "document-5": "ece05f4f4e9ca3d96cdd1f4fbc39748d",
+    "document-6": "fd20a559b07cba996a6179778e9080e7",
 }
 
 MANY = range(40)
@@ -92,6 +93,7 @@ ENDED = {
 GONE = {
     "west": ParkedCluster({"orders": replace(PARKED["orders"], progress=replace(LEFT, stops={}, ended={1: 7}))}, "Qx")
 }
+TIMED = {"east": ClusterProgress({"orders": replace(ORDERS, times={0: 1795219205000, 2: -1}), "gaps": GAPS}, "Mk")}
 DOCUMENTS = {
     "initial-2": OffsetDocument(),
     "initial-3": OffsetDocument(),
@@ -99,6 +101,7 @@ DOCUMENTS = {
     "document-3": VERSION_3,
     "document-4": replace(VERSION_3, bounded=False, over=True, clusters=ENDED, parked=GONE),
     "document-5": replace(VERSION_3, clock_ms=1795219200000),
+    "document-6": replace(VERSION_3, clock_ms=1795219200000, by_value=3, clusters=TIMED),
 }
 
 
@@ -108,7 +111,7 @@ def test_every_version_of_the_document_is_read(name: str) -> None:
     assert decode((GOLDEN / f"{name}.json").read_text()) == DOCUMENTS[name]
 
 
-@pytest.mark.parametrize("name", ["initial-3", "document-3", "document-4", "document-5"])
+@pytest.mark.parametrize("name", ["initial-3", "document-3", "document-4", "document-5", "document-6"])
 def test_written_versions_are_written_byte_for_byte(name: str) -> None:
     assert f"document-{VERSION}" in DOCUMENTS, "add golden files of the new version"
     assert name.endswith(f"-{encode(DOCUMENTS[name])['version']}")

@@ -32,6 +32,7 @@ class AQueryWithAnEvaluator(People, AQueryAndItsWorld):
         ids=st.sampled_from([True, True, False]),
         fail_on_loss=st.booleans(),
         integrity=st.booleans(),
+        values=st.booleans(),
     )
     def a_query(
         self,
@@ -42,6 +43,7 @@ class AQueryWithAnEvaluator(People, AQueryAndItsWorld):
         ids: bool,
         fail_on_loss: bool,
         integrity: bool,
+        values: bool,
     ) -> None:
         self.marked: set[tuple[str, int, int]] = set()
         self.which: Which = "marked"
@@ -53,6 +55,7 @@ class AQueryWithAnEvaluator(People, AQueryAndItsWorld):
             fail_on_loss=fail_on_loss,
             integrity=integrity,
             evaluator=self.is_end,
+            values=values,
         )
         for kafka_id in ("a", "b"):
             topics = {name: SimulatedTopic(f"{kafka_id}/{name}/0", {0: 1}) for name in ("t", "u")}

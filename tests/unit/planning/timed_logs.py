@@ -10,12 +10,15 @@ from dynamic_kafka.metadata.model import ClusterState
 from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.planning.advance import Limits, ranges_between
 from dynamic_kafka.planning.clock import Memory
+from dynamic_kafka.planning.clock_of_values import horizon_ms
+from dynamic_kafka.planning.document.amendments import Amendments
 from dynamic_kafka.planning.document.codec import decode, encode
 from dynamic_kafka.planning.document.progress import OffsetDocument
+from dynamic_kafka.planning.document.stop_records import StopRecord
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.plan import Planned, plan_batch
 from dynamic_kafka.planning.questions import Question, RecordTimesQuestion, TimedOffset, run_steps
-from dynamic_kafka.planning.splits import Split
+from dynamic_kafka.planning.splits import Split, SplitRange
 from tests.unit.planning.plans import all_logs_begin_at_zero, plan_input
 
 DRIFT, IDLE = 10, 60
@@ -37,6 +40,8 @@ class World:
         partitions: the number of partitions of a cluster, 1 by default; further ones are empty.
         renamed: {cluster: the id that it had before}.
         incomplete: why newer metadata may name more.
+        values: whether only executors see the times; a record without one is None in its log.
+        found: where executors have ended the ranges of the last batch.
     """
 
     logs: dict[str, list[int]]
@@ -56,6 +61,8 @@ class World:
     partitions: dict[str, int] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)
     incomplete: str = ""
+    values: bool = False
+    found: Amendments = field(default_factory=Amendments)
 
     def plan(self) -> Planned:
         """Plan the next batch, and take it for read."""
@@ -66,10 +73,13 @@ class World:
             if cluster not in self.silent
         }
         options = {"watermarkAlignmentMaxDrift": f"{self.drift}ms", "idleTimeout": f"{IDLE}ms", **self.options}
+        if self.values:
+            options |= {"timestampAssigner": "tests:times", "stateLocation": "/s"}
         given = plan_input(
             self.logged,
             {cluster: self.metadata(cluster) for cluster in named},
             answers,
+            progress=self.found.after(self.logged),
             now_ms=self.now_ms,
             options=options if self.drift else {},
             alignment=self.memory,
@@ -79,11 +89,26 @@ class World:
         self.memory = planned.aligned.memory
         document = decode(encode(planned.plan.document))
         rows: dict[str, list[int]] = {}
-        for part in ranges_between(self.logged, document) if planned.plan.document is not self.logged else ():
-            rows[part.split.cluster] = self.logs[part.split.cluster][part.start : part.end]
-        self.read.append(rows)
-        self.logged = document if planned.plan.document is not self.logged else self.logged
+        if planned.plan.document is not self.logged:
+            ranges = ranges_between(self.logged, document)
+            rows = {part.split.cluster: self.logs[part.split.cluster][part.start : part.end] for part in ranges}
+            if self.values:
+                horizon = horizon_ms(document, self.drift)
+                self.found = Amendments().with_stop_records(
+                    document, [self.end(part, rows, horizon) for part in ranges]
+                )
+            self.logged = document
+        self.read.append({cluster: [time for time in times if time is not None] for cluster, times in rows.items()})
         return planned
+
+    def end(self, part: SplitRange, rows: dict[str, list[int]], horizon: int) -> StopRecord:
+        """End a range as an executor does: `rows` keeps those before the end."""
+        times = rows[part.split.cluster]
+        pause = next((at for at, time in enumerate(times) if time is not None and time >= horizon), None)
+        rows[part.split.cluster] = times[:pause]
+        if pause is not None:
+            return StopRecord(part.split, part.start + pause, None, "pause", times[pause])
+        return StopRecord(part.split, part.end, None, "whole", max((t for t in times if t is not None), default=None))
 
     def answer(self, question: Question) -> Any:
         if not isinstance(question, RecordTimesQuestion):

@@ -226,6 +226,14 @@ def _watermark_problems(config: AppConfig, options: SourceOptions) -> Iterator[P
             check_watermark_delay(wanted.delay, options.least_delay_ms, "this watermark")
         except OptionError as error:
             yield Problem(("watermark", "delay"), str(error))
+        if options.time_column not in options.columns:
+            column = options.time_column
+            yield Problem(("options", "columns"), f"lacks '{column}', which the watermark needs: add it")
+        if wanted.column not in (None, options.time_column):
+            yield Problem(
+                ("watermark", "column"),
+                f"is {wanted.column}, but the times of this source's rows are in {options.time_column}: take it out",
+            )
 
 
 def _option_problem(message: str, file: AppFile) -> Problem:

@@ -50,7 +50,7 @@ class Watermark(Part):
     """Spark's watermark on the source's rows, before any transformation."""
 
     delay: Duration
-    column: Literal["timestamp"] = "timestamp"
+    column: Literal["timestamp", "kafka_event_time"] | None = None
 
 
 class Trigger(Part):

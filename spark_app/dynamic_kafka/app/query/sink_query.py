@@ -100,6 +100,15 @@ class SinkQuery:
             documents = self.checkpoint.documents(self.checkpoint.committed)
             if documents:
                 board.restored(self.sink.name, documents, time.monotonic())
+                self.show_read(board)
+
+    def show_read(self, board: StatusBoard) -> None:
+        """Show how far the last batch was read, if executors may have ended ranges of it early."""
+        documents = board.sinks()[self.sink.name].documents
+        if any(document.by_value is not None for document in documents):
+            with contextlib.suppress(DynamicKafkaError, OSError):  # `commit` and the next plan report it
+                progress = [self._progress_after(place, document) for place, document in enumerate(documents)]
+                board.read_up_to(self.sink.name, progress, time.monotonic())
 
     def starting(self) -> None:
         """Note the last batch that is committed, before Spark starts the query."""
@@ -120,6 +129,7 @@ class SinkQuery:
         last = self.query.lastProgress if self.query is not None else None
         if last is not None:
             board.progress(self.sink.name, json.loads(last.json), time.monotonic())
+            self.show_read(board)
         board.update(self.sink.name, state="finished")
 
     def commit(self, *committed: OffsetDocument) -> None:
@@ -161,9 +171,9 @@ class SinkQuery:
 
     def _progress_after(self, place: int, committed: OffsetDocument) -> OffsetDocument:
         # Ranges are left out only of the batch that a start repeats: the one behind the last committed batch. A lookup
-        # for each later batch would only cost time. Executors report a stop record in any batch.
+        # for each later batch would only cost time. Executors may end ranges in any batch.
         before = self._committed_before
-        if before is not None and self.options.record_evaluator is None:
+        if before is not None and self.options.record_evaluator is None and committed.by_value is None:
             repeated = (before[place] if place < len(before) else 0) + 1
             if committed.number > repeated:
                 return committed

@@ -182,6 +182,7 @@ class Supervisor:
         """Hand the progress of a committed batch to committer and changelog, and show the commits so far."""
         if status.document.is_initial:
             return
+        sink_query.show_read(self._board)
         try:
             sink_query.commit(*status.documents)
         except DynamicKafkaError as error:

@@ -16,11 +16,11 @@ from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.errors import OffsetDocumentError, OptionError, StaleCheckpointError
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.advance import check_chain, ranges_between
-from dynamic_kafka.planning.document.amendments import Amendment, Amendments, rewind
+from dynamic_kafka.planning.document.amendments import Amendment, Amendments, check_reported, rewind
 from dynamic_kafka.planning.document.codec import decode, fingerprint
 from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.document.stop_records import StopRecord
-from dynamic_kafka.planning.splits import SplitRange
+from dynamic_kafka.planning.splits import Split, SplitRange
 from dynamic_kafka.state.binding import bound_state
 from dynamic_kafka.state.checkpoints import (
     Batches,
@@ -42,7 +42,9 @@ class SavedProgress:
         source: the source's place among the sources of the query.
         start: the last logged document before the pending batch; if none is pending, the last committed one.
         end: the document of the pending batch; None when no batch is pending, or it reads nothing from this source.
-        stop_records: the records at which executors have ended splits in the last planned batch.
+        stop_records: where executors have ended ranges of the last planned batch.
+        start_records: the same of the batch that ends with `start`.
+        unread: the splits of the last planned batch of which executors have read nothing: their topic is another one.
     """
 
     batches: Batches
@@ -50,10 +52,13 @@ class SavedProgress:
     start: OffsetDocument
     end: OffsetDocument | None
     stop_records: tuple[StopRecord, ...] = ()
+    start_records: tuple[StopRecord, ...] = ()
+    unread: tuple[Split, ...] = ()
 
     def amended(self, amendments: Iterable[Amendment]) -> Amendments:
         """Return the amendments, with the stop records of the last batch."""
-        return Amendments(amendments).with_stop_records(self.latest, self.stop_records)
+        made = Amendments(amendments).with_stop_records(self.start, self.start_records)
+        return made.with_stop_records(self.latest, self.stop_records, self.unread)
 
     @property
     def latest(self) -> OffsetDocument:
@@ -126,6 +131,9 @@ class SavedQuery:
             errors.append(error)
         try:
             self.saved.ranges()
+            if self.id and self.saved.end is None and self.state is not None:
+                applied = self.saved.amended(self.state.amendments(self.id, since=self.saved.latest.number))
+                check_reported(applied.after(self.saved.latest), self.state.uri)
         except OffsetDocumentError as error:
             errors.append(error)
         if (old := self.old_checkpoint()) is not None:
@@ -223,7 +231,13 @@ def open_query(arguments: argparse.Namespace, *, may_be_new: bool = False) -> Sa
         raise OptionError(f"{name}: its query has planned no batch yet in {checkpoint.uri}: run it first")
     saved = nothing_saved() if new else read_saved(checkpoint, arguments.source)
     if state is not None:
-        saved = replace(saved, stop_records=tuple(state.stop_records(saved.latest)))
+        last, start = (state.reports_of(document) for document in (saved.latest, saved.start))
+        saved = replace(saved, stop_records=tuple(last[1]), start_records=tuple(start[1]), unread=tuple(last[2]))
+    elif saved.latest.by_value or saved.start.by_value:
+        raise OptionError(
+            f"{name}: executors have ended ranges early (timestampAssigner), and only the state location has where:"
+            " name it with --state-location"
+        )
     return SavedQuery(name, checkpoint, saved, options, state, files)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from dynamic_kafka.app.config.app_config import AppConfig
@@ -41,6 +41,7 @@ from dynamic_kafka.state.binding import bound_state
 from dynamic_kafka.state.checkpoints import Checkpoint, refuse_old_checkpoint
 from dynamic_kafka.state.file_systems import check_writable
 from dynamic_kafka.state.store import StateLocation
+from dynamic_kafka.user_code import is_import_path
 from dynamic_kafka.wording import counted, first_few
 
 HELP = "check an app.yaml, its metadata, classes, client properties and secrets; with --connect its clusters"
@@ -166,15 +167,20 @@ def _functions(config: AppConfig) -> Iterator[Finding]:
         if path is not None:
             yield _checked(check, partial(_function, path, config.source))
     options = config.shared_options
+    evaluator = " after ".join(filter(None, (options.record_evaluator, options.record_deserializer)))
     if options.record_evaluator is not None:
-        yield _checked("record evaluator", partial(_evaluator, options, config.source))
+        alone = replace(options, timestamp_assigner=None)
+        yield _checked("record evaluator", partial(_evaluation, alone, config.source, evaluator))
+    if (assigner := options.timestamp_assigner) is not None and is_import_path(assigner):
+        alone = replace(options, record_evaluator=None, record_deserializer=None)
+        yield _checked("timestamp assigner", partial(_evaluation, alone, config.source, assigner))
 
 
-def _evaluator(options: SourceOptions, config_file: str) -> str:
-    """Check that the record evaluator and the deserialiser can be imported and made."""
+def _evaluation(options: SourceOptions, config_file: str, text: str) -> str:
+    """Check that the user's code that the options name can be imported and made."""
     search_beside(config_file)
     Evaluation.of(options, {})
-    return " after ".join(filter(None, (options.record_evaluator, options.record_deserializer)))
+    return text
 
 
 def _metadata(options: SourceOptions, *, connected: bool) -> Iterator[Finding]:

@@ -7,9 +7,9 @@ stop record. Commits to consumer groups and the driver report count only what wa
 
 from __future__ import annotations
 
-from dynamic_kafka.planning.document.amendments import Amendments
+from dynamic_kafka.planning.document.amendments import Amendments, check_reported
 from dynamic_kafka.planning.document.progress import OffsetDocument
-from dynamic_kafka.state.store import StateLocation
+from dynamic_kafka.state.store import StateLocation, apply_reports
 
 
 class AmendedProgress:
@@ -27,7 +27,7 @@ class AmendedProgress:
         """Return the progress after the batch that ends with a document that Spark has committed.
 
         Raises:
-            DynamicKafkaError: the state cannot be read.
+            DynamicKafkaError: the state cannot be read, or lacks reports of executors.
         """
         if self._state is None or committed.is_initial:
             return committed
@@ -36,6 +36,8 @@ class AmendedProgress:
         if last is None or last[0] != committed:
             state = StateLocation(self._state)
             amendments = Amendments(state.amendments(committed.query, since=committed.number))
-            amendments.with_stop_records(committed, state.stop_records(committed))
-            last = self._last = (committed, amendments.after(committed))
+            apply_reports(amendments, state, committed)
+            progress = amendments.after(committed)
+            check_reported(progress, self._state)
+            last = self._last = (committed, progress)
         return last[1]

@@ -27,6 +27,7 @@ class SinkStatus:
     Attributes:
         document: the offset document of the last batch that Spark has committed.
         others: the documents of further sources of ours; a join of a stream with itself has one.
+        read: the progress after the batches of these documents, if executors may have ended ranges of them early.
         summaries: the report of each source's planner: lag per cluster, stalled clusters, rejected metadata. Empty for
             a planner that has not reported.
         triggered_at: Spark's time of the trigger that they are from.
@@ -42,6 +43,7 @@ class SinkStatus:
     name: str
     document: OffsetDocument = field(default_factory=OffsetDocument)
     others: tuple[OffsetDocument, ...] = ()
+    read: tuple[OffsetDocument, ...] = ()
     summaries: tuple[Mapping[str, Any], ...] = ({},)
     triggered_at: str = ""
     batch: int = -1
@@ -62,19 +64,21 @@ class SinkStatus:
         return (self.document, *self.others)
 
     @property
+    def progress(self) -> tuple[OffsetDocument, ...]:
+        """The progress of each source of ours, as far as it is known."""
+        numbers = [document.number for document in self.documents]
+        return self.read if [document.number for document in self.read] == numbers else self.documents
+
+    @property
     def next_offsets(self) -> dict[Split, int]:
         """The next offset of each active split, of the source that is furthest behind."""
-        return {
-            Split(cluster, topic, partition): offset
-            for cluster, offsets in offsets_by_cluster(*self.documents).items()
-            for (topic, partition), offset in offsets.items()
-        }
+        return _next_offsets(self.progress)
 
     @property
     def finished_splits(self) -> frozenset[Split]:
         """The active splits that no source reads any more: they have reached a stopping offset or a stop record."""
-        active = {split for document in self.documents for split in document.splits()}
-        return frozenset(active.difference(*(document.open_splits() for document in self.documents)))
+        active = {split for document in self.progress for split in document.splits()}
+        return frozenset(active.difference(*(document.open_splits() for document in self.progress)))
 
     @property
     def has_ended_for_good(self) -> bool:
@@ -137,6 +141,21 @@ class StatusBoard:
         advanced = dict.fromkeys((split for document in documents for split in document.splits()), now)
         return self.update(name, document=document, others=tuple(others), advanced_at=advanced)
 
+    def read_up_to(self, name: str, progress: Sequence[OffsetDocument], now: float) -> None:
+        """Show how far batches were read of which executors may have ended ranges early, and count what was read.
+
+        Args:
+            progress: after the batch of each document of the status.
+            now: seconds of the monotonic clock.
+        """
+        before = self.sinks()[name]
+        records, advanced, reached = dict(before.records), dict(before.advanced_at), _next_offsets(before.read)
+        for split, offset in _next_offsets(progress).items():
+            if offset > reached.get(split, offset):
+                records[split] = records.get(split, 0) + offset - reached[split]
+                advanced[split] = now
+        self.update(name, read=tuple(progress), records=records, advanced_at=advanced)
+
     def idle(self, name: str, event: Mapping[str, Any]) -> None:
         """Take over the planner's report from progress without a batch, for which Spark sends no event.
 
@@ -172,8 +191,8 @@ class StatusBoard:
         records = {split: before.records.get(split, 0) for split in active}
         advanced = {split: before.advanced_at.get(split, now) for split in active}
         for source, reached in zip(sources, documents, strict=True):
-            # While there is no new batch, Spark's events repeat the last one.
-            if reached.number == seen.get(reached.query):
+            # While there is no new batch, Spark's events repeat the last one. `read_up_to` counts the other ones.
+            if reached.number == seen.get(reached.query) or reached.by_value:
                 continue
             # A query's first batch has no start.
             start = source.get("startOffset")
@@ -202,6 +221,14 @@ class StatusBoard:
             # The event of the last batch may arrive after its query has ended.
             state=before.state if before.state in ENDED else "running",
         )
+
+
+def _next_offsets(progress: Sequence[OffsetDocument]) -> dict[Split, int]:
+    return {
+        Split(cluster, topic, partition): offset
+        for cluster, offsets in offsets_by_cluster(*progress).items()
+        for (topic, partition), offset in offsets.items()
+    }
 
 
 def our_sources(event: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -18,12 +18,17 @@ from typing import Any, NamedTuple
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.executor.decoding.typed_rows import ValueFormat
 from dynamic_kafka.executor.evaluating.evaluators import DESERIALIZER, EVALUATOR, Evaluator, RecordEvaluator
+from dynamic_kafka.executor.evaluating.event_times import ASSIGNER, EventTimes, TimestampAssigner
 from dynamic_kafka.options import NamedOptions, SourceOptions
 from dynamic_kafka.options.checks import check_evaluator_name
 from dynamic_kafka.user_code import error_text, import_object, is_import_path, made_of
 from dynamic_kafka.wording import did_you_mean, first_few
 
-_METHODS = {EVALUATOR: ("is_end_of_stream", "end_of_stream_mask"), DESERIALIZER: ("deserialize",)}
+_METHODS = {
+    EVALUATOR: ("is_end_of_stream", "end_of_stream_mask"),
+    DESERIALIZER: ("deserialize",),
+    ASSIGNER: ("extract_timestamps",),
+}
 
 
 class UserCode(NamedTuple):
@@ -35,12 +40,13 @@ class UserCode(NamedTuple):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The evaluator and the deserialiser of a source, and the format of its values."""
+    """The evaluator, the deserialiser and the timestamp assigner of a source, and the format of its values."""
 
     evaluator: UserCode | None
     deserializer: UserCode | None
     options: NamedOptions = field(repr=False)
     values: ValueFormat | None = None
+    assigner: UserCode | None = None
 
     @classmethod
     def of(cls, options: SourceOptions, registered: Mapping[str, bytes]) -> Evaluation | None:
@@ -55,8 +61,8 @@ class Evaluation:
             OptionError: there is no such evaluator or deserialiser, or it cannot be made.
         """
         name, deserializer = options.record_evaluator, options.record_deserializer
-        values = ValueFormat.of(options)
-        if name is None and options.dead_letters is None and values is None:
+        values, times = ValueFormat.of(options), options.timestamp_assigner
+        if name is None and options.dead_letters is None and values is None and times is None:
             return None
         if name is not None and not is_import_path(name) and name not in registered:
             known = f"; it was given {first_few(registered)}" if registered else f"; write `MODULE:{name}`"
@@ -66,9 +72,15 @@ class Evaluation:
             )
         made = UserCode(deserializer, registered.get(deserializer)) if deserializer is not None else None
         evaluator = UserCode(name, registered.get(name)) if name is not None else None
-        evaluation = cls(evaluator, made, options.raw, values)
+        assigner = UserCode(times, registered.get(times)) if times is not None else None
+        evaluation = cls(evaluator, made, options.raw, values, assigner)
         evaluation.load()
         return evaluation
+
+    @property
+    def looks_at_rows(self) -> bool:
+        """Whether rows are changed, wherever the range ends."""
+        return self.values is not None or self.assigner is not None
 
     def load(self) -> Evaluator:
         """Return the evaluator, the same one throughout a process.
@@ -76,7 +88,8 @@ class Evaluation:
         Raises:
             OptionError: it cannot be imported or made.
         """
-        return _load(self.evaluator, self.deserializer, self.values, tuple(sorted(self.options.items())))
+        options = tuple(sorted(self.options.items()))
+        return _load(self.evaluator, self.deserializer, self.values, self.assigner, options)
 
 
 def pickled(evaluators: Mapping[str, object]) -> dict[str, bytes]:
@@ -92,7 +105,7 @@ def pickled(evaluators: Mapping[str, object]) -> dict[str, bytes]:
 
 
 def pickled_from_folder(options: SourceOptions, folder: str) -> dict[str, bytes]:
-    """Return the evaluator and the deserialiser that the options name, if their modules are files of this folder.
+    """Return the user's code that the options name, if its modules are files of this folder.
 
     Executors do not have the folder, so the code of these modules travels with the source. `folder` is searched.
 
@@ -102,7 +115,12 @@ def pickled_from_folder(options: SourceOptions, folder: str) -> dict[str, bytes]
     from pyspark import cloudpickle
 
     pickles = {}
-    for what, name in ((EVALUATOR, options.record_evaluator), (DESERIALIZER, options.record_deserializer)):
+    named = {
+        EVALUATOR: options.record_evaluator,
+        DESERIALIZER: options.record_deserializer,
+        ASSIGNER: options.timestamp_assigner,
+    }
+    for what, name in named.items():
         if name is None or not is_import_path(name):
             continue
         made = import_object(name)
@@ -130,16 +148,18 @@ def _load(
     evaluator: UserCode | None,
     deserializer: UserCode | None,
     values: ValueFormat | None,
+    assigner: UserCode | None,
     options: tuple[tuple[str, str], ...],
 ) -> Evaluator:
     given = NamedOptions(dict(options))
+    times = _event_times(assigner, given) if assigner is not None else None
     user_evaluator = _made(evaluator, given, EVALUATOR) if evaluator is not None else None
     name = evaluator.name if evaluator is not None else ""
     mask = getattr(user_evaluator, "end_of_stream_mask", None)
     is_end = None if mask is not None else getattr(user_evaluator, "is_end_of_stream", user_evaluator)
     _check_argument(is_end if mask is None else mask, EVALUATOR, name)
     if deserializer is None:
-        return Evaluator(name, "", is_end, mask, None, values.load() if values is not None else None)
+        return Evaluator(name, "", is_end, mask, None, values.load() if values is not None else None, times)
     if mask is not None:
         raise OptionError(
             f"recordEvaluator {name} with end_of_stream_mask takes no recordDeserializer: define is_end_of_stream"
@@ -147,7 +167,16 @@ def _load(
     made = _made(deserializer, given, DESERIALIZER)
     deserialize = getattr(made, "deserialize", made)
     _check_argument(deserialize, DESERIALIZER, deserializer.name)
-    return Evaluator(name, deserializer.name, is_end, None, deserialize)
+    return Evaluator(name, deserializer.name, is_end, None, deserialize, times=times)
+
+
+def _event_times(assigner: UserCode, options: NamedOptions) -> EventTimes:
+    if not is_import_path(assigner.name):
+        return EventTimes.of_field(assigner.name)
+    made = _made(assigner, options, ASSIGNER)
+    extract = getattr(made, "extract_timestamps", made)
+    _check_argument(extract, ASSIGNER, assigner.name)
+    return EventTimes(assigner.name, extract)
 
 
 def _made(code: UserCode, options: NamedOptions, what: str) -> Any:
@@ -173,7 +202,8 @@ def _check_argument(call: Any, what: str, name: str) -> None:
     try:
         signature.bind(None)
     except TypeError as error:
-        argument = "a batch of rows" if getattr(call, "__name__", "") == "end_of_stream_mask" else "a record"
+        gets_batch = what == ASSIGNER or getattr(call, "__name__", "") == "end_of_stream_mask"
+        argument = "a batch of rows" if gets_batch else "a record"
         raise OptionError(f"{what} {name} is called with {argument} as its one argument: {error}") from None
 
 
@@ -182,5 +212,6 @@ def _check_kind(loaded: object, what: str, name: str) -> None:
     if not any(hasattr(loaded, method) for method in methods) and (isinstance(loaded, type) or not callable(loaded)):
         raise OptionError(f"{what} {name} is neither a function nor has it {' or '.join(methods)}")
     inherits = getattr(loaded, "is_end_of_stream", None) is RecordEvaluator.is_end_of_stream
-    if inherits and not hasattr(loaded, "end_of_stream_mask"):
+    inherits_times = getattr(loaded, "extract_timestamps", None) is TimestampAssigner.extract_timestamps
+    if inherits_times or (inherits and not hasattr(loaded, "end_of_stream_mask")):
         raise OptionError(f"{what} {name} does not define {' or '.join(methods)}")

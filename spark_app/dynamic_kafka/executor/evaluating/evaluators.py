@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from dynamic_kafka.errors import RecordEvaluationError
 from dynamic_kafka.executor.decoding.typed_rows import ValueDecoding
+from dynamic_kafka.executor.evaluating.event_times import EventTimes
 from dynamic_kafka.executor.reading.rows import Record, Rows, UnreadableHeadersError
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.user_code import error_text
@@ -58,6 +59,7 @@ class Evaluator:
         mask: answers for a batch of rows.
         deserialize: makes of a record what `is_end` gets.
         values: decodes the values before that; None if they stay bytes.
+        times: the timestamp assigner; None if a row's time is its Kafka timestamp.
     """
 
     name: str
@@ -66,11 +68,17 @@ class Evaluator:
     mask: Callable[[pa.RecordBatch], Any] | None
     deserialize: Callable[[Record], Any] | None
     values: ValueDecoding | None = None
+    times: EventTimes | None = None
 
     @property
     def ends_splits(self) -> bool:
         """Whether it may end a split; a deserialiser alone only refuses records."""
         return self.is_end is not None or self.mask is not None
+
+    @property
+    def needs_all_columns(self) -> bool:
+        """Whether the user's code gets batches with all columns."""
+        return self.mask is not None or (self.times is not None and self.times.shows_all)
 
     @property
     def needs_records(self) -> bool:

@@ -22,11 +22,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from dynamic_kafka.options.columns import LATE
+from dynamic_kafka.options.columns import EVENT_TIME, LATE, TIMESTAMP
 
-TIMESTAMP = "timestamp"
 LEAST_DELAY = "dynamicKafkaLeastDelayMs"
-"""Metadata of the column `timestamp` in Spark's schema: the least delay of a watermark on it, in milliseconds."""
+"""Metadata of the column of a row's time in Spark's schema: the least delay of a watermark on it, in milliseconds."""
 SIZE = "size"
 """A column for read reports, which Spark never gets: the bytes of a record's key and value."""
 _MOST_MS = (2**63 - 1) // 1000
@@ -44,22 +43,26 @@ _TYPES: Mapping[str, tuple[DataType, pa.DataType]] = {
     ),
     "kafka_cluster": (StringType(), pa.string()),
     "kafka_stream": (StringType(), pa.string()),
+    EVENT_TIME: (TimestampType(), pa.timestamp("us", tz="UTC")),
     LATE: (BooleanType(), pa.bool_()),
     SIZE: (IntegerType(), pa.int32()),
 }
 
 
 def spark_schema(
-    columns: Iterable[str], value: DataType | None = None, least_delay_ms: int | None = None
+    columns: Iterable[str],
+    value: DataType | None = None,
+    least_delay_ms: int | None = None,
+    time_column: str = TIMESTAMP,
 ) -> StructType:
     """Return the schema of these columns for Spark, in their order.
 
     Args:
         value: the type of decoded values; None if they stay bytes.
-        least_delay_ms: the metadata `LEAST_DELAY` of the column `timestamp`; None for none.
+        least_delay_ms: the metadata `LEAST_DELAY` of the column `time_column`; None for none.
     """
     decoded = {"value": value} if value is not None else {}
-    metadata = {TIMESTAMP: {LEAST_DELAY: least_delay_ms}} if least_delay_ms is not None else {}
+    metadata = {time_column: {LEAST_DELAY: least_delay_ms}} if least_delay_ms is not None else {}
     types = {name: decoded.get(name, _TYPES[name][0]) for name in columns}
     return StructType([StructField(name, type_, metadata=metadata.get(name)) for name, type_ in types.items()])
 
@@ -85,17 +88,25 @@ def shown_times(times: pa.TimestampArray) -> pa.TimestampArray:
         return pc.if_else(fits, times, pa.scalar(None, times.type)).cast(_TYPES["timestamp"][1])
 
 
-def with_lateness(batch: pa.RecordBatch, before_ms: int | None) -> pa.RecordBatch:
+def with_lateness(batch: pa.RecordBatch, before_ms: int | None, time_column: str = TIMESTAMP) -> pa.RecordBatch:
     """Return the rows with the column `LATE`, as `is_late` says."""
-    return batch.append_column(LATE, is_late(batch.column(TIMESTAMP), before_ms))
+    return batch.append_column(LATE, is_late(batch.column(time_column), before_ms))
 
 
 def is_late(times: pa.TimestampArray, before_ms: int | None) -> pa.BooleanArray:
     """Return for each timestamp whether it is before this time, milliseconds since the epoch; None: none is."""
     if before_ms is None:
         return pa.repeat(pa.scalar(False), len(times))
-    before = pa.scalar(before_ms * 1000, pa.int64()).cast(_TYPES[TIMESTAMP][1])
-    return pc.fill_null(pc.less(times, before), False)
+    return pc.fill_null(pc.less(times, _moment(before_ms)), False)
+
+
+def is_as_new(times: pa.TimestampArray, since_ms: int) -> pa.BooleanArray:
+    """Return for each timestamp whether it is at this time or later, milliseconds since the epoch; null: no."""
+    return pc.fill_null(pc.greater_equal(times, _moment(since_ms)), False)
+
+
+def _moment(time_ms: int) -> pa.TimestampScalar:
+    return pa.scalar(max(-_MOST_MS, min(_MOST_MS, time_ms)) * 1000, pa.int64()).cast(_TYPES[TIMESTAMP][1])
 
 
 def without_time(batch: pa.RecordBatch) -> list[int]:

@@ -44,7 +44,7 @@ from dynamic_kafka.kafka.config import config_digest
 from dynamic_kafka.kafka.epochs import truncated_at
 from dynamic_kafka.kafka.errors import HARMLESS_TO_READ
 from dynamic_kafka.kafka.retries import IDLE_ADVICE, PAUSE_S, used_client_s
-from dynamic_kafka.options.columns import LATE
+from dynamic_kafka.options.columns import LATE, TIMESTAMP
 from dynamic_kafka.wording import tool_command
 
 MAX_ROWS = 10_000
@@ -68,24 +68,26 @@ log = logging.getLogger(__name__)
 def read_range(task: ReadTask, evaluation: Evaluation | None = None) -> Iterator[pa.RecordBatch]:
     """Yield the records of a range, in order, in batches of the task's `reported_columns`. Raises as `_read_range`."""
     batches = _read_range(task, evaluation)
-    marks = LATE in task.columns or task.late_before_ms is not None
-    return _with_lateness(task, batches) if marks else batches
+    if LATE in task.columns or task.late_before_ms is not None:
+        return _with_lateness(task, batches)
+    has_times = task.time_column != TIMESTAMP
+    return (batch.select(task.reported_columns) for batch in batches) if has_times else batches
 
 
 def _with_lateness(task: ReadTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the batches with the column `LATE`, and count the late rows."""
     for batch in batches:
-        shown = with_lateness(batch, task.late_before_ms)
+        shown = with_lateness(batch, task.late_before_ms, task.time_column)
         if late := pc.sum(shown.column(LATE)).as_py():
             STATISTICS.add(task.part.split.cluster, ClientCounts(late=late))
         yield shown.select(task.reported_columns)
 
 
 def _read_range(task: ReadTask, evaluation: Evaluation | None) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a range, in order, in batches of the task's `read_columns`.
+    """Yield the records of a range, in order, in batches of the task's `read_columns`, and with their times if asked.
 
     Args:
-        evaluation: the record evaluator, which may end the range before its end (`record_evaluation`).
+        evaluation: the user's code that may end the range before its end (`record_evaluation`).
 
     Raises:
         IdentityError: the brokers belong to another cluster; nothing was read.

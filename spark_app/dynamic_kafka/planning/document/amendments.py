@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -25,6 +25,7 @@ from dynamic_kafka.planning.document.progress import OffsetDocument
 from dynamic_kafka.planning.document.stop_records import StopRecord, cut, end_splits, of_document
 from dynamic_kafka.planning.splits import Split, SplitRange
 
+_KEPT_BATCHES = 4
 Reason = Literal["removed", "unreachable", "recreated", "abandoned"]
 """The reason why the ranges of a cluster are left out."""
 
@@ -104,13 +105,26 @@ class Amendments:
     def __init__(self, amendments: Iterable[Amendment] = ()) -> None:
         self._of_batch: dict[tuple[str, str], list[Amendment]] = {}
         self._stop_records: dict[str, list[StopRecord]] = {}
+        self._reported: dict[str, set[Split]] = {}
         for amendment in amendments:
             self.add(amendment)
 
-    def with_stop_records(self, end: OffsetDocument, stop_records: Iterable[StopRecord]) -> Amendments:
-        """Set the stop records of the batch that ends with a document. Returns itself."""
+    def with_stop_records(
+        self, end: OffsetDocument, stop_records: Collection[StopRecord], unread: Iterable[Split] = ()
+    ) -> Amendments:
+        """Set the stop records of the batch that ends with a document. Returns itself.
+
+        Args:
+            unread: the splits of which executors have read nothing, since another topic has the name.
+        """
+        batch = fingerprint(end) if stop_records or end.by_value else ""
+        if end.by_value:
+            self._reported[batch] = {record.split for record in stop_records} | set(unread)
         if records := of_document(stop_records, end):
-            self._stop_records[fingerprint(end)] = records
+            self._stop_records[batch] = records
+        for kept in (self._stop_records, self._reported):
+            while len(kept) > _KEPT_BATCHES:  # only the last batches are asked for
+                del kept[next(iter(kept))]
         return self
 
     def stop_records_of(self, end: OffsetDocument) -> Sequence[StopRecord]:
@@ -126,15 +140,42 @@ class Amendments:
         return cut((part for part in ranges if part.split not in left_out), self._stop_records.get(batch[1], ()))
 
     def after(self, logged: OffsetDocument) -> OffsetDocument:
-        """Return the progress after a document's batch: settled, back at the start of each range left out, ended."""
+        """Return the progress after a document's batch: settled, back at the start of each range left out, ended.
+
+        Its `by_value` is the number of ranges without a report: 0 after a batch that has ended (`check_reported`).
+        """
         progress = logged.settled()
         # A fingerprint of many splits takes time: skip it without amendments.
-        if not self._of_batch and not self._stop_records:
+        if not self._of_batch and not self._stop_records and not logged.by_value:
             return progress
         batch = (logged.previous, fingerprint(logged))
-        for amendment in self._of_batch.get(batch, ()):
-            progress = rewind(progress, amendment.left_out)
-        return end_splits(progress, self._stop_records[batch[1]]) if batch[1] in self._stop_records else progress
+        left_out = [part for amendment in self._of_batch.get(batch, ()) for part in amendment.left_out]
+        progress = rewind(progress, left_out) if left_out else progress
+        if batch[1] in self._stop_records:
+            progress = end_splits(progress, self._stop_records[batch[1]])
+        if logged.by_value:
+            # Without the reports of all ranges, it is not known how far the batch was read.
+            known = self._reported.get(batch[1], set()) | {part.split for part in left_out}
+            progress = replace(progress, by_value=max(0, logged.by_value - len(known)))
+        return progress
+
+
+def check_reported(progress: OffsetDocument, state: str) -> None:
+    """Check that executors have reported each range of a batch that has ended: else it is not known what was read.
+
+    Args:
+        progress: after the batch, as `Amendments.after` returns it.
+        state: the URI of the state location.
+
+    Raises:
+        OffsetDocumentError: they have not.
+    """
+    if progress.by_value:
+        raise OffsetDocumentError(
+            f"{progress.by_value} ranges of the batch of document {progress.number} have no report of an executor in"
+            f" {state}, which says where they ended: restore its files, or start a new query with startingOffsets. A"
+            " query with timestampAssigner has to read all rows of each batch (no limit() in foreachBatch)"
+        )
 
 
 def _digest(wire: Mapping[str, Any]) -> str:

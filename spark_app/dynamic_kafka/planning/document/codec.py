@@ -20,7 +20,9 @@ from there to "next". "epochBehind" is the same of "startEpoch", to "epoch".
 A document with a stop record has version 4: "ended" is the offset of the record in each such partition, and "over" is
 set once all splits of an unbounded run have reached theirs. Any other document is still written as version 3, which
 older releases read. Version 2 had neither "state" nor packed columns. A document with a clock has version 5: an older
-release would read on without alignment. "announced" has the end of the wait for each announced cluster, or 0.
+release would read on without alignment. "announced" has the end of the wait for each announced cluster, or 0. With
+"valueTimes", executors report where they end the ranges of the batch, of which it is the number, and an older release
+would skip the rest: version 6. "time" is the time that no unread record of a partition is older than.
 """
 
 from __future__ import annotations
@@ -47,18 +49,20 @@ from dynamic_kafka.planning.document.progress import (
     has_stop_records,
 )
 
-VERSION = 5
+VERSION = 6
 OLDEST = 2
+WITHOUT_VALUE_TIMES = 5
+"""The version of a document without times from executors."""
 WITHOUT_CLOCK = 4
 """The version of a document without a clock."""
 WITHOUT_STOP_RECORDS = 3
 """The version of a document without stop records: releases from before them can read it, but would read past one."""
-_HEAD = frozenset({"version", "query", "number", "previous", "state", "bounded", "over", "clock", "announced"})
-_FIELDS = _HEAD | {"clusters", "parked", "explicitIds", "usedAcceptances"}
+_HEAD = frozenset({"version", "query", "number", "previous", "state", "bounded", "over"})
+_FIELDS = _HEAD | {"clock", "announced", "valueTimes"} | {"clusters", "parked", "explicitIds", "usedAcceptances"}
 _CLUSTER_FIELDS = frozenset({"kafkaId", "topics"})
 _NEARBY = frozenset({"start", "behind", "startEpoch", "epochBehind"})
 _PARKING = frozenset({"until", "awaited", "missing"})
-_TOPIC_FIELDS = frozenset({"partitions", "next", "epoch", "stop", "ended", "id", "stream"}) | _NEARBY | _PARKING
+_TOPIC_FIELDS = frozenset({"partitions", "next", "epoch", "stop", "ended", "time", "id", "stream"}) | _NEARBY | _PARKING
 _RESTORE = "restore the checkpoint, or start with a new one"
 
 
@@ -78,6 +82,8 @@ def encode(document: OffsetDocument) -> dict[str, Any]:
         wire["clock"] = document.clock_ms
     if document.announced:
         wire["announced"] = dict(sorted(document.announced.items()))
+    if document.by_value is not None:
+        wire["valueTimes"] = document.by_value
     wire["clusters"] = _write_clusters(document.clusters, _write_topic)
     if document.explicit_ids:
         wire["explicitIds"] = {c: dict(sorted(ids.items())) for c, ids in sorted(document.explicit_ids.items())}
@@ -145,8 +151,10 @@ def is_saved_document(value: object) -> TypeGuard[Mapping[str, Any]]:
 
 def _version_of(document: OffsetDocument) -> int:
     """Return the oldest version that has everything of the document."""
-    if document.clock_ms is not None:
+    if document.by_value is not None or any(topic.times for topic in document.topics()):
         return VERSION
+    if document.clock_ms is not None:
+        return WITHOUT_VALUE_TIMES
     return WITHOUT_CLOCK if document.over or has_stop_records(document) else WITHOUT_STOP_RECORDS
 
 
@@ -174,6 +182,7 @@ def _write_topic(topic: TopicProgress, **parking: Any) -> dict[str, Any]:
         **write_nearby("startEpoch", "epochBehind", topic.start_epochs, topic.epochs, topic.next),
         stop=write_column(topic.stops, topic.next),
         ended=write_column(topic.ended, topic.next),
+        time=write_column(topic.times, topic.next),
         **parking,
         **dict(sorted(topic.unknown.items())),
     )
@@ -189,7 +198,7 @@ def _without_none(**fields: Any) -> dict[str, Any]:
 
 
 def _read(wire: Mapping[str, Any]) -> OffsetDocument:
-    """Read versions 2 to 5: version 2 has neither packed columns nor a state, and fields of later ones may be there."""
+    """Read versions 2 to 6: version 2 has neither packed columns nor a state, and fields of later ones may be there."""
     if "clusters" not in wire:
         return OffsetDocument()
     return OffsetDocument(
@@ -201,6 +210,7 @@ def _read(wire: Mapping[str, Any]) -> OffsetDocument:
         over=bool(wire.get("over", False)),
         clock_ms=int(wire["clock"]) if "clock" in wire else None,
         announced={cluster: int(until) for cluster, until in wire.get("announced", {}).items()},
+        by_value=int(wire["valueTimes"]) if "valueTimes" in wire else None,
         clusters=_read_clusters(wire["clusters"], _read_topic),
         parked=_read_clusters(wire.get("parked", {}), _read_parked),
         explicit_ids=wire.get("explicitIds", {}),
@@ -234,6 +244,7 @@ def _read_topic(wire: Mapping[str, Any]) -> TopicProgress:
         start_epochs=read_nearby(wire, "startEpoch", "epochBehind", epochs, len(following)),
         stops=read_column(wire.get("stop", {}), len(following)),
         ended=read_column(wire.get("ended", {}), len(following)),
+        times=read_column(wire.get("time", {}), len(following)),
         unknown=_unknown(wire, _TOPIC_FIELDS),
     )
 

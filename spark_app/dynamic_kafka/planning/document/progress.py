@@ -35,6 +35,8 @@ class TopicProgress:
         stops: resolved stopping offset, per partition, in bounded reading.
         ended: offset of the stop record that a record evaluator has found, per partition. It is not read, nor is
             anything behind it.
+        times: a time that no unread record of the partition is older than, milliseconds since the epoch, as far as
+            executors have found one (`planning.clock_of_values`).
     """
 
     stream: str
@@ -45,6 +47,7 @@ class TopicProgress:
     stops: Column = field(default_factory=dict)
     start_epochs: Column = field(default_factory=dict)
     ended: Column = field(default_factory=dict)
+    times: Column = field(default_factory=dict)
     unknown: Unknown = field(default_factory=dict)
 
     def finished(self, partition: int) -> bool:
@@ -70,6 +73,7 @@ class TopicProgress:
             stops=rest(self.stops),
             start_epochs=rest(self.start_epochs),
             ended=rest(self.ended),
+            times=rest(self.times),
         )
 
     def parked(self, until_ms: int, before: ParkedTopic | None = None, *, missing: bool = False) -> ParkedTopic:
@@ -82,6 +86,7 @@ class TopicProgress:
             epochs=self.epochs,
             stops=self.stops,
             ended={**{p: at for p, at in older.ended.items() if p not in self.next}, **self.ended},
+            times={**{p: time for p, time in older.times.items() if p not in self.next}, **self.times},
         )
         return ParkedTopic(kept, until_ms, missing=missing)
 
@@ -144,6 +149,8 @@ class OffsetDocument:
             alignment.
         announced: {cluster id: when the clock stops to wait for it, milliseconds since the epoch}, for the clusters
             that metadata announces. It is 0 once a batch has had records of the cluster (`planning.announced`).
+        by_value: the number of ranges of this batch, each of which gets a report, since executors may end it early.
+            None if they do not look for the times of records.
         logged, fingerprint: caches of `planning.document.codec`: the document's JSON, and its hash. A changed copy
             of the document starts without them.
     """
@@ -160,6 +167,7 @@ class OffsetDocument:
     over: bool = False
     clock_ms: int | None = None
     announced: Mapping[str, int] = field(default_factory=dict)
+    by_value: int | None = None
     unknown: Unknown = field(default_factory=dict)
     logged: Mapping[str, Any] | None = field(default=None, init=False, compare=False, repr=False)
     fingerprint: str | None = field(default=None, init=False, compare=False, repr=False)
@@ -216,8 +224,11 @@ class OffsetDocument:
 
     @property
     def finished(self) -> bool:
-        """Whether the run has read everything: a bounded one up to its ends, another one up to its stop records."""
-        return self.over or (self.bounded and not any(self.open_splits()))
+        """Whether the run has read everything: a bounded one up to its ends, another one up to its stop records.
+
+        Where executors may end ranges early, the document does not show it: a later one does.
+        """
+        return self.over or (self.bounded and not self.by_value and not any(self.open_splits()))
 
     def open_splits(self) -> Iterator[Split]:
         """Yield the active splits that are not finished, in order."""

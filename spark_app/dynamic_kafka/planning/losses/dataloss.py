@@ -231,4 +231,5 @@ def _skip(topic: TopicProgress, loss: DataLoss) -> TopicProgress:
     # A stop record behind the loss is in the old topic, or was cut off: another one may be there.
     cut_off = anew or loss.truncated
     ended = {p: at for p, at in topic.ended.items() if p != partition} if cut_off else topic.ended
-    return replace(topic, next=following, epochs=epochs, stops=stops, ended=ended)
+    times = {p: time_ms for p, time_ms in topic.times.items() if p != partition} if cut_off else topic.times
+    return replace(topic, next=following, epochs=epochs, stops=stops, ended=ended, times=times)

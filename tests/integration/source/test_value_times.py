@@ -1,0 +1,145 @@
+"""Times in the records' values, on real brokers: executors find them, and the clock follows one batch behind."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from dynamic_kafka import register, stop_when_finished, watermark
+from tests.integration.source.simulated_spark import Query, at, document, query, static
+from tests.support.fixtures import Brokers, Topic
+from tests.support.kafka import Record
+
+T0 = 1_700_000_000_000
+COUNT = 100
+AHEAD_S = {"east": 0, "west": 50, "south": 300}
+"""How many seconds the records of each cluster are newer than those of the first one."""
+FIELD = {
+    "value.format": "json",
+    "value.schema": "id BIGINT, ordered_at BIGINT",
+    "timestampAssigner": "value.ordered_at",
+}
+
+
+def first_digits(batch: pa.RecordBatch) -> Any:
+    """Return the times of records that are JSON, without decoding it."""
+    return (
+        pc.extract_regex(batch.column("value").cast(pa.string()), r'"ordered_at": (?P<at>\d+)')
+        .field("at")
+        .cast("int64")
+    )
+
+
+@pytest.fixture
+def clusters(brokers: Brokers, topic: Topic) -> dict[str, Any]:
+    """Three clusters, each with one record a second by its value. Kafka's timestamps are those of the test."""
+    name = topic("orders")
+    for broker, ahead in zip(brokers, AHEAD_S.values(), strict=True):
+        broker.create_topic(name, 1)
+        times = [T0 + (ahead + second) * 1000 for second in range(COUNT)]
+        values = [json.dumps({"id": at, "ordered_at": time}).encode() for at, time in enumerate(times)]
+        broker.produce(name, [Record(value, partition=0) for value in values])
+    return {cluster: at(broker, name) for cluster, broker in zip(AHEAD_S, brokers, strict=True)}
+
+
+def options(clusters: dict[str, Any], folder: Path, **more: str) -> dict[str, str]:
+    clock = {"watermarkAlignmentMaxDrift": "10s", "idleTimeout": "1ms", "stateLocation": str(folder / "state")}
+    return static(document(**clusters), startingOffsets="earliest", **clock, **more)
+
+
+def times(rows: list[dict[str, Any]]) -> list[int]:
+    return [int(row["kafka_event_time"].timestamp() * 1000) for row in rows]
+
+
+def read_to_the_end(reading: Query, *, restarts: bool) -> list[dict[str, Any]]:
+    """Read all batches; no row may be behind a watermark with the drift as its delay."""
+    rows: list[dict[str, Any]] = []
+    mark, empty = 0, 0
+    while empty < 3:
+        if not reading.plan():
+            empty += 1
+            continue
+        empty = 0
+        batch = reading.read()
+        if restarts:
+            # A batch that is read twice, by two drivers, has the same rows
+            reading.restart()
+            assert reading.run() == batch
+        else:
+            assert reading.run() == batch
+        assert [time for time in times(batch) if time <= mark] == []
+        mark = max([mark, *(time - 10_000 for time in times(batch))])
+        rows += batch
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("given", "restarts"),
+    [
+        (FIELD, False),
+        pytest.param({"timestampAssigner": f"{__name__}:first_digits"}, True, marks=pytest.mark.deep("restarts")),
+    ],
+    ids=["field", "function"],
+)
+def test_no_row_is_late_by_its_value(
+    clusters: dict[str, Any], tmp_path: Path, given: dict[str, str], restarts: bool
+) -> None:
+    with query(options(clusters, tmp_path, **given, maxOffsetsPerTrigger="90")) as reading:
+        rows = read_to_the_end(reading, restarts=restarts)
+        assert reading.saved.clock_ms is not None
+    assert Counter(row["kafka_cluster"] for row in rows) == dict.fromkeys(AHEAD_S, COUNT)
+    for name, ahead in AHEAD_S.items():
+        own = [row for row in rows if row["kafka_cluster"] == name]
+        assert [row["offset"] for row in own] == list(range(COUNT))
+        assert times(own) == [T0 + (ahead + second) * 1000 for second in range(COUNT)]
+
+
+def test_a_bounded_stream_ends_after_its_last_row(
+    clusters: dict[str, Any], spark: SparkSession, tmp_path: Path
+) -> None:
+    register(spark)
+    given = options(clusters, tmp_path, **FIELD, endingOffsets="latest")
+    rows = spark.readStream.format("dynamic-kafka").options(**given).load()
+    writer = rows.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    run = writer.trigger(processingTime="100 milliseconds").start(str(tmp_path / "rows"))
+    try:
+        assert stop_when_finished(run, timeout_s=90)
+    finally:
+        run.stop()
+    assert spark.read.parquet(str(tmp_path / "rows")).count() == COUNT * len(AHEAD_S)
+
+
+@pytest.mark.deep("windows in Spark by a field of the value")
+def test_windows_by_the_value_have_every_row(clusters: dict[str, Any], spark: SparkSession, tmp_path: Path) -> None:
+    register(spark)
+    given = options(clusters, tmp_path, **FIELD)
+    rows = watermark(spark.readStream.format("dynamic-kafka").options(**given).load(), "10s")
+    counts = rows.groupBy(f.window("kafka_event_time", "10 seconds"), "kafka_cluster").count()
+    found: Counter[Any] = Counter()
+    dropped: list[int] = []
+
+    def deliver(batch: DataFrame, number: int) -> None:
+        found.update({(row["window"]["start"], row["kafka_cluster"]): 0 for row in batch.collect()})
+        for row in batch.collect():
+            found[row["window"]["start"], row["kafka_cluster"]] = row["count"]
+
+    # A run that ends by itself goes on until all is read, though each batch ends early
+    for _ in range(2):
+        writer = counts.writeStream.foreachBatch(deliver).outputMode("update").trigger(availableNow=True)
+        run = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+        assert run.awaitTermination(120)
+        for progress in run.recentProgress:
+            dropped += [operator.numRowsDroppedByWatermark for operator in progress.stateOperators]
+    by_cluster: Counter[str] = Counter()
+    for (_, cluster), count in found.items():
+        by_cluster[cluster] += count
+    assert by_cluster == dict.fromkeys(AHEAD_S, COUNT)
+    assert sum(dropped) == 0
