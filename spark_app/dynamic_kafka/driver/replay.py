@@ -37,7 +37,7 @@ from dynamic_kafka.planning.sameness.identity import identity_choices, saved_ide
 from dynamic_kafka.planning.splits import SplitRange
 from dynamic_kafka.state.folder import TOPIC_ID, Seen
 from dynamic_kafka.state.incarnation import Incarnation
-from dynamic_kafka.state.store import StateLocation, apply_reports
+from dynamic_kafka.state.store import Reported, StateLocation, apply_reports
 from dynamic_kafka.wording import first_few
 
 log = logging.getLogger(__name__)
@@ -78,6 +78,7 @@ class Replays:
         self._unread: tuple[str, str] | None = None
         self._ended_batch = -1
         self._reported: deque[str] = deque()
+        self._earlier_reports: dict[str, Reported] = {}
         self.is_restored = False
         self._later_amendments: list[Amendment] = []
 
@@ -93,7 +94,10 @@ class Replays:
             self.restore(document)
             self._take(document, self.incarnation.begin(document))
             if document.by_value is not None and self._state is not None:
-                self._state.forget_reports(document.query, document.number - self.kept_reports)
+                for batch, reported in self._earlier_reports.items():
+                    if reported.has_ends and reported.number < document.number - self.kept_reports:
+                        self._state.delete_reports(document.query, batch)
+            self._earlier_reports = {}
 
     def restore(self, document: OffsetDocument) -> None:
         """Load the query's amendments. Writes nothing: the tools use it.
@@ -104,9 +108,11 @@ class Replays:
         """
         self.is_restored = True
         log_restored(document)
-        if self._state is not None and document.query and not self._options.allow_old_checkpoint:
-            newest = self._state.newest_report(document.query, but=(document.previous, fingerprint(document)))
-            if newest > document.number:
+        if self._state is not None and document.query:
+            last_two = (document.previous, fingerprint(document))
+            self._earlier_reports = self._state.reported(document.query, but=last_two)
+            newest = max((reported.number for reported in self._earlier_reports.values()), default=0)
+            if newest > document.number and not self._options.allow_old_checkpoint:
                 raise older_than_state(document, self._state.uri, "a report of an executor", newest)
         self._take(document, self.incarnation.load(document))
 

@@ -38,7 +38,6 @@ class TimeOptions:
         " absent: the record's Kafka timestamp. It needs `watermarkAlignmentMaxDrift` and `stateLocation`.",
         "`value.ordered_at`, or `module:Name`",
         check=check_timestamp_assigner,
-        streaming_only=True,
     )
     watermark_mode: Literal["none", "periodic"] = option(
         "watermarkMode",

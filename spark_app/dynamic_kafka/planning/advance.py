@@ -313,7 +313,7 @@ def _start_of(partition: int, topic: TopicProgress, before: TopicProgress | None
     return before.next.get(partition), before.epochs.get(partition, -1)
 
 
-def without_times(document: OffsetDocument, splits: Collection[Split]) -> OffsetDocument:
+def forget_times(document: OffsetDocument, splits: Collection[Split]) -> OffsetDocument:
     """Return the progress without the times of these splits."""
     if not splits:
         return document

@@ -89,7 +89,7 @@ class Aligned:
 NOT_ALIGNED = Aligned()
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """Where an active split stands: its next offset, and the end of what it may read; None if it does not answer."""
 
     following: int
@@ -110,7 +110,7 @@ class Standing(NamedTuple):
         waits_for, given_up: as in `Aligned`.
     """
 
-    places: dict[Split, _Place]
+    places: dict[Split, Place]
     read_since: Mapping[Split, int]
     holding: list[Split]
     waits_for: tuple[str, ...]
@@ -126,7 +126,14 @@ def standing(
     now_ms: int,
     targets: Mapping[Split, int] | None,
 ) -> Standing:
-    """Return where the splits stand; the arguments are those of `align`."""
+    """Return where the splits stand.
+
+    Args:
+        progress: with new splits opened, and announced clusters noted.
+        memory: of the last plan; empty after a start.
+        idle_ms: `idleTimeout`.
+        targets: as in `Limits`.
+    """
     places = dict(_places(progress, answers, targets))
     awaited = not_arrived(progress) if targets is None else {}
     come = {split.cluster for split, place in places.items() if place.unread} if awaited else set()
@@ -154,7 +161,7 @@ class _Search:
     """
 
     def __init__(
-        self, places: dict[Split, _Place], newest: Mapping[Split, TimedOffset], *, now_ms: int, drift_ms: int
+        self, places: dict[Split, Place], newest: Mapping[Split, TimedOffset], *, now_ms: int, drift_ms: int
     ) -> None:
         self.places, self.now_ms = places, now_ms
         self.grain_ms = max(1, drift_ms // _PARTS)
@@ -181,7 +188,7 @@ class _Search:
             if record.offset < following:
                 self._give_up(split)
             elif end is not None:
-                self.places[split] = _Place(following, min(record.offset, end))
+                self.places[split] = Place(following, min(record.offset, end))
         firsts: Mapping[Split, TimedOffset] = {}
         if clock_ms is None:
             dated = [split for split in asked if split in self.places]
@@ -248,26 +255,16 @@ class _Search:
 
 
 def align(
-    progress: OffsetDocument,
-    answers: Mapping[str, ClusterObservation],
-    memory: Memory,
-    *,
-    drift_ms: int,
-    idle_ms: int,
-    now_ms: int,
-    limits: Limits,
+    progress: OffsetDocument, stand: Standing, memory: Memory, *, drift_ms: int, now_ms: int, limits: Limits
 ) -> Steps[Aligned]:
     """Choose the goal of the next batch, and return how far it may read.
 
     Args:
-        progress: with new splits opened, and announced clusters noted; it has the clock of the last document.
+        progress: has the clock of the last document.
         memory: of the last plan; empty after a start.
         drift_ms: `watermarkAlignmentMaxDrift`.
-        idle_ms: `idleTimeout`.
     """
-    places, read_since, holding, waits_for, given_up = standing(
-        progress, answers, memory, idle_ms=idle_ms, now_ms=now_ms, targets=limits.targets
-    )
+    places, read_since, holding, waits_for, given_up = stand
     search = _Search(places, memory.newest, now_ms=now_ms, drift_ms=drift_ms)
     found = yield from search.begin(holding, progress.clock_ms)
     clocks = {split: time_ms for split, time_ms in found.items() if time_ms is not None}
@@ -367,7 +364,7 @@ def time_warnings(aligned: Aligned) -> dict[tuple[str, ...], str | None]:
 
 def _places(
     progress: OffsetDocument, answers: Mapping[str, ClusterObservation], targets: Mapping[Split, int] | None
-) -> Iterator[tuple[Split, _Place]]:
+) -> Iterator[tuple[Split, Place]]:
     """Yield the splits that still have something to read, or may have: not finished, and not at their target."""
     for cluster, reading in progress.clusters.items():
         for name, topic in reading.topics.items():
@@ -387,10 +384,10 @@ def _places(
                     if target is not None and following >= target:
                         continue
                     end = min(end, target) if end is not None and target is not None else end
-                yield split, _Place(following, end if end is None or end > following else following)
+                yield split, Place(following, end if end is None or end > following else following)
 
 
-def _read_since(places: Mapping[Split, _Place], memory: Memory, now_ms: int) -> Iterator[tuple[Split, int]]:
+def _read_since(places: Mapping[Split, Place], memory: Memory, now_ms: int) -> Iterator[tuple[Split, int]]:
     for split, place in places.items():
         if not place.unread and (place.end is not None or split in memory.read_since):
             yield split, min(memory.read_since.get(split, now_ms), now_ms)  # the driver's time may have been set back

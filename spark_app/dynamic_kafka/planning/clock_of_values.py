@@ -11,12 +11,8 @@ This holds for records in order within a split, as alignment by Kafka's timestam
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from dynamic_kafka.planning.advance import Limits
-from dynamic_kafka.planning.clock import FUTURE_MS, Aligned, Memory, standing
+from dynamic_kafka.planning.clock import FUTURE_MS, Aligned, Memory, Standing
 from dynamic_kafka.planning.document.progress import OffsetDocument
-from dynamic_kafka.planning.observation import ClusterObservation
 
 BEFORE_ALL_MS = -(2**63 // 1000)
 """The horizon of a batch without a clock: each range ends before its first record with a time, which is reported."""
@@ -28,20 +24,12 @@ def horizon_ms(document: OffsetDocument, drift_ms: int) -> int:
 
 
 def align_by_values(
-    progress: OffsetDocument,
-    answers: Mapping[str, ClusterObservation],
-    memory: Memory,
-    *,
-    drift_ms: int,
-    idle_ms: int,
-    now_ms: int,
-    limits: Limits,
+    progress: OffsetDocument, stand: Standing, memory: Memory, *, drift_ms: int, now_ms: int
 ) -> Aligned:
     """Return the clock for the next batch, and the splits that take nothing, since their next record is too new.
 
     The arguments are those of `planning.clock.align`; `progress` has the times that executors have found.
     """
-    stand = standing(progress, answers, memory, idle_ms=idle_ms, now_ms=now_ms, targets=limits.targets)
     times = {
         split: time_ms
         for split in stand.places

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dynamic_kafka.metadata.subscription import SubscribedCluster
-from dynamic_kafka.planning.advance import Plan, advance, open_splits, without_times
+from dynamic_kafka.planning.advance import Plan, advance, forget_times, open_splits
 from dynamic_kafka.planning.announced import announcement_notes, note_announced
 from dynamic_kafka.planning.checks import check_clusters, check_homes, check_topics, refuse_own_topics, void_acceptances
-from dynamic_kafka.planning.clock import NOT_ALIGNED, Aligned, align, time_warnings
+from dynamic_kafka.planning.clock import NOT_ALIGNED, Aligned, align, standing, time_warnings
 from dynamic_kafka.planning.clock_of_values import align_by_values
 from dynamic_kafka.planning.document.progress import OffsetDocument, has_stop_records
 from dynamic_kafka.planning.ending import all_stop_records_reached, awaited_before_the_end, goes_on
@@ -123,7 +123,7 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
     aligned = yield from _aligned(given, ready, answers)
     plan = advance(
         logged,
-        without_times(ready, aligned.forgotten),
+        forget_times(ready, aligned.forgotten),
         observed=answers,
         limits=given.limits,
         query=given.new_query_id,
@@ -169,13 +169,14 @@ def _with_announced(given: PlanInput, ready: OffsetDocument, wanted: Mapping[str
 
 
 def _aligned(given: PlanInput, ready: OffsetDocument, answers: Mapping[str, ClusterObservation]) -> Steps[Aligned]:
-    drift_ms = given.options.alignment_max_drift_ms
+    options, memory, now_ms, limits = given.options, given.alignment, given.now_ms, given.limits
+    drift_ms = options.alignment_max_drift_ms
     if drift_ms is None:
         return NOT_ALIGNED
-    bounds: dict[str, int] = {"drift_ms": drift_ms, "idle_ms": given.options.idle_timeout_ms, "now_ms": given.now_ms}
-    if given.options.timestamp_assigner is not None:
-        return align_by_values(ready, answers, given.alignment, limits=given.limits, **bounds)
-    return (yield from align(ready, answers, given.alignment, limits=given.limits, **bounds))
+    stand = standing(ready, answers, memory, idle_ms=options.idle_timeout_ms, now_ms=now_ms, targets=limits.targets)
+    if options.timestamp_assigner is not None:
+        return align_by_values(ready, stand, memory, drift_ms=drift_ms, now_ms=now_ms)
+    return (yield from align(ready, stand, memory, drift_ms=drift_ms, now_ms=now_ms, limits=limits))
 
 
 def _nothing_more(given: PlanInput) -> Planned:

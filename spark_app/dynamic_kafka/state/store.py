@@ -27,6 +27,7 @@ import logging
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from dynamic_kafka.errors import DynamicKafkaError, OffsetDocumentError
 from dynamic_kafka.planning.document.amendments import Amendment, Amendments
@@ -65,6 +66,18 @@ class _Record:
         """
         earlier = amendment.number < self.since or not amendment.driver
         return earlier or amendment.driver >= self.driver or amendment.digest in self.found
+
+
+class Reported(NamedTuple):
+    """A batch that executors have reported about.
+
+    Attributes:
+        number: of its end document; 0 in reports of an earlier release.
+        has_ends: whether a report is about the end of a range.
+    """
+
+    number: int
+    has_ends: bool
 
 
 class StateLocation(StateFolder):
@@ -204,24 +217,14 @@ class StateLocation(StateFolder):
         except DynamicKafkaError as error:
             log.warning("old reports of executors stay for now: %s", error)
 
-    def forget_reports(self, query: str, before: int) -> None:
-        """Delete the reports about the ranges of batches before a document's number."""
-        for batch, (number, kind) in self._reported(query).items():
-            if kind == RANGE_END and number < before:
-                self.delete_reports(query, batch)
+    def reported(self, query: str, but: Collection[str] = ()) -> dict[str, Reported]:
+        """Return {fingerprint of the end document: …} of the batches that executors have reported about.
 
-    def newest_report(self, query: str, but: Collection[str]) -> int:
-        """Return the number of the newest document with a report of an executor; 0 if none has one.
-
-        Reports of an earlier release have no number. All reports about a batch have the same, so one of each is read.
+        All reports about a batch have the same number, so one of each is read.
 
         Args:
-            but: the batches to leave out, by the fingerprints of their end documents.
+            but: the batches to leave out.
         """
-        return max((number for number, _ in self._reported(query, but).values()), default=0)
-
-    def _reported(self, query: str, but: Collection[str] = ()) -> dict[str, tuple[int, str]]:
-        """Return {batch: (number, kind)} of the batches with reports; the kind is `RANGE_END` if one is of that."""
         found = {}
         for batch in self.list_folders(f"{query}/seen"):
             folder = f"{query}/seen/{batch}"
@@ -232,7 +235,7 @@ class StateLocation(StateFolder):
                     with self.explain_damage(f"{folder}/{file.name}"):
                         number = int(content_by_name[file.name].get("number", 0))
                     has_ends = any(other.name.startswith(RANGE_END) for other in files)
-                    found[batch] = (number, RANGE_END if has_ends else "")
+                    found[batch] = Reported(number, has_ends)
                     break
         return found
 

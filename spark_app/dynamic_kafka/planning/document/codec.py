@@ -57,8 +57,10 @@ WITHOUT_CLOCK = 4
 """The version of a document without a clock."""
 WITHOUT_STOP_RECORDS = 3
 """The version of a document without stop records: releases from before them can read it, but would read past one."""
-_HEAD = frozenset({"version", "query", "number", "previous", "state", "bounded", "over"})
-_FIELDS = _HEAD | {"clock", "announced", "valueTimes"} | {"clusters", "parked", "explicitIds", "usedAcceptances"}
+_FIELDS = frozenset(
+    {"version", "query", "number", "previous", "state", "bounded", "over", "clock", "announced", "valueTimes"}
+    | {"clusters", "parked", "explicitIds", "usedAcceptances"}
+)
 _CLUSTER_FIELDS = frozenset({"kafkaId", "topics"})
 _NEARBY = frozenset({"start", "behind", "startEpoch", "epochBehind"})
 _PARKING = frozenset({"until", "awaited", "missing"})
