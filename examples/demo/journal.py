@@ -41,10 +41,10 @@ class Drain:
         removed: when it was removed.
         unread: its records that were in no batch of the sink then.
         drained_s: seconds from the removal until it left the document.
-        safe_s: seconds from the removal until `SafeToDecommission` was true, and its broker could be stopped.
+        safe_s: seconds from the removal until the operator had released it, and its broker could be stopped.
         written_after: records written to it after the removal.
         left: its records that a query had not committed when it was reported as safe; None if it never was.
-        waited_for: messages of the stream's `SafeToDecommission` meanwhile, each text once.
+        waited_for: the operator's reasons to hold it meanwhile, each text once.
     """
 
     cluster: str

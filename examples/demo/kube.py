@@ -22,7 +22,6 @@ from tests.support.kube.app_container import command
 from tests.support.operator import CONFIG_MAPS, STREAMS, SUBSCRIPTIONS, OperatorProcess
 from tests.support.resources import condition
 
-NOT_SEEN = "the operator has not seen the stream yet"
 _LOOK_S = 0.5
 # A restart of the demo is quick, so the operator may pause less between restarts, and repeat a lost patch sooner.
 _QUICK = ("--between-restarts", "2s", "--confirm", "60s")
@@ -35,7 +34,7 @@ class ControlPlane:
         confirmed: {revision: `Restart`, `Reload` or `Adopt`} of the confirmed roll-outs.
         document: {cluster: `Active` or `Draining`} of the rendered document.
         revision: revision of that document, `<lineage>/<counter>`.
-        unsafe_reason: message of the stream's `SafeToDecommission`; empty if it is true.
+        verdicts: {cluster: its entry in the stream's status}.
     """
 
     def __init__(self, settings: Settings, folder: Path) -> None:
@@ -51,7 +50,7 @@ class ControlPlane:
         self.confirmed: dict[str, str] = {}
         self.document: dict[str, str] = {}
         self.revision = ""
-        self.unsafe_reason = ""
+        self.verdicts: dict[str, Mapping[str, Any]] = {}
         self._rolled_out: Mapping[str, Any] = {}
 
     def open(self, log: Callable[[str], None]) -> None:
@@ -99,7 +98,7 @@ class ControlPlane:
         subscription = api.find(SUBSCRIPTIONS, APPLICATION, self._namespace) or {}
         document = api.find(CONFIG_MAPS, f"{APPLICATION}-kafkastreams", self._namespace)
         self.revision, self.document = rendered(document)
-        self.unsafe_reason = unsafe_reason(stream)
+        self.verdicts = {entry["id"]: entry for entry in (stream.get("status") or {}).get("clusters", ())}
         self._rolled_out = condition(subscription, "RolledOut")
         rollout = (subscription.get("status") or {}).get("rollout") or {}
         if rollout.get("phase") == "Confirmed":
@@ -107,7 +106,16 @@ class ControlPlane:
 
     def operator_status(self) -> str:
         """Return the operator's last messages about the roll-out and the drains."""
-        return f"{self._rolled_out.get('message', 'nothing')}; {self.unsafe_reason or 'nothing drains'}"
+        waits = "; ".join(filter(None, map(self.waits_for, self.verdicts)))
+        return f"{self._rolled_out.get('message', 'nothing')}; {waits or 'nothing drains'}"
+
+    def waits_for(self, cluster: str) -> str:
+        """Return why the operator holds a cluster; empty without a reason."""
+        return str(self.verdicts.get(cluster, {}).get("message", ""))
+
+    def has_released(self, cluster: str) -> bool:
+        """Return whether the operator says that a cluster may be shut down."""
+        return self.verdicts.get(cluster, {}).get("state") == "Released"
 
     def application_state(self) -> str:
         """Return the application's state by Kubeflow's operator; empty if it has none."""
@@ -134,11 +142,3 @@ def rendered(config_map: Mapping[str, Any] | None) -> tuple[str, dict[str, str]]
     clusters = [entry for stream in document["streams"].values() for entry in stream["clusters"].items()]
     states = {name: content.get("state", "Active") for name, content in clusters}
     return f"{document['lineage']}/{document['revision']}", states
-
-
-def unsafe_reason(stream: Mapping[str, Any]) -> str:
-    """Return why a removed cluster must not be shut down yet; empty if it may."""
-    safe = condition(stream, "SafeToDecommission")
-    if (stream.get("status") or {}).get("observedGeneration") != stream.get("metadata", {}).get("generation"):
-        return NOT_SEEN
-    return "" if safe.get("status") == "True" else str(safe.get("message", NOT_SEEN))

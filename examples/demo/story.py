@@ -14,7 +14,6 @@ from demo import journal
 from demo.checkpoint import Checkpoint
 from demo.driver import COMPLETED
 from demo.journal import Change, ChangeKind, Drain, Ending, Kill
-from demo.kube import NOT_SEEN
 from demo.producers import COUNT
 from demo.settings import TOPIC
 from demo.stage import Stage
@@ -142,7 +141,7 @@ class Story:
         journal.end(stage.journal.member, cluster, time.time())
         stage.log("change", f"{cluster} is drained, by the driver's report, {drain.drained_s:.1f} s after the apply")
         self._in_force(change)
-        stage.wait("SafeToDecommission", lambda: self._is_safe(drain))
+        stage.wait(f"{cluster} to be released", lambda: self._is_released(drain))
         drain.safe_s = time.time() - drain.removed
         stage.clusters[cluster].stop()
         journal.end(stage.journal.broker, cluster, time.time())
@@ -152,7 +151,7 @@ class Story:
         kept = stage.parquet.parked_next(cluster, TOPIC)
         stage.log(
             "story",
-            f"SafeToDecommission after {drain.safe_s:.1f} s: only now the broker of {cluster} is stopped;"
+            f"the operator has released {cluster} after {drain.safe_s:.1f} s: only now its broker is stopped;"
             f" parked offsets: {sorted(kept.items())}",
         )
 
@@ -175,8 +174,8 @@ class Story:
 
     def _note_wait(self, drain: Drain) -> None:
         """Note the operator's reason to wait, each text once."""
-        reason = self.stage.plane.unsafe_reason
-        if reason not in ("", NOT_SEEN, *drain.waited_for):
+        reason = self.stage.plane.waits_for(drain.cluster)
+        if reason not in ("", *drain.waited_for):
             drain.waited_for.append(reason)
             self.stage.log("story", f"the operator: {reason}")
 
@@ -185,10 +184,10 @@ class Story:
         self._note_wait(drain)
         return self.stage.drained(drain.cluster)
 
-    def _is_safe(self, drain: Drain) -> bool:
-        """Return whether the stream's `SafeToDecommission` is true."""
+    def _is_released(self, drain: Drain) -> bool:
+        """Return whether the operator has released the cluster."""
         self._note_wait(drain)
-        return not self.stage.plane.unsafe_reason
+        return self.stage.plane.has_released(drain.cluster)
 
     def _finish(self) -> None:
         stage = self.stage

@@ -103,11 +103,10 @@ class Objects:
         pod = self._cluster.api.find(PODS, self.leader().rpartition("-")[0] or "none", OPERATOR_NAMESPACE)
         return str(pod["spec"]["containers"][0]["image"]) if pod is not None else ""
 
-    def is_safe(self) -> bool:
-        """Return whether the stream says that removed clusters may be shut down."""
-        stream = self._cluster.api.get(STREAMS, "orders", NAMESPACE)
-        seen = stream.get("status", {}).get("observedGeneration") == stream["metadata"]["generation"]
-        return bool(seen and condition(stream, "SafeToDecommission").get("status") == "True")
+    def is_released(self, cluster: str) -> bool:
+        """Return whether the stream says that a removed cluster may be shut down."""
+        listed = self._cluster.api.get(STREAMS, "orders", NAMESPACE).get("status", {}).get("clusters", ())
+        return any((entry["id"], entry["state"]) == (cluster, "Released") for entry in listed)
 
     def describe(self) -> str:
         """Return the state of the cluster, for messages."""

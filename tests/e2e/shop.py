@@ -196,7 +196,7 @@ class Shop:
         """Wait until a removed cluster has left all documents, and the stream says that it may be shut down."""
         for application in self.applications:
             self.wait_left(cluster, application)
-        self.wait("SafeToDecommission", self.objects.is_safe)
+        self.wait(f"{cluster} to be released", lambda: self.objects.is_released(cluster))
         self.mark(f"{cluster} is safe to shut down")
 
     def wait_left(self, cluster: str, application: Application) -> None:

@@ -104,7 +104,7 @@ def stream_figures(status: KafkaStreamStatus, generation: int) -> StreamFigures:
         subscriptions=len(status.subscribers),
         draining_clusters=sum(cluster.state == "Draining" for cluster in status.clusters),
         moving_since=_since(conditions, "Reconciling", "True"),
-        draining_since=_since(conditions, "SafeToDecommission", "False"),
+        draining_since=_since(conditions, "Drained", "False"),
     )
 
 

@@ -63,7 +63,7 @@ def tree(streams: Objects, subscriptions: Objects, pods: Objects) -> list[str]:
         branches = [(f"{cluster.id}  {cluster.state}", cluster.id, cluster.state) for cluster in status.clusters]
         for last, (title, cluster, state) in _with_last(branches):
             lines.append(f"{'└─' if last else '├─'} {title}")
-            leaves = list(_leaves(stream["metadata"], status, jobs, cluster, is_read=state == "Active"))
+            leaves = list(_leaves(stream["metadata"], status, jobs, cluster, is_read=state == "InUse"))
             bar = "   " if last else "│  "
             lines += [f"{bar}{'└─' if end else '├─'} {leaf}" for end, leaf in _with_last(leaves)]
     return lines
@@ -89,12 +89,10 @@ def _headline(stream: Mapping[str, Any], status: KafkaStreamStatus) -> str:
     name = f"{stream['metadata']['namespace']}/{stream['metadata']['name']}"
     if status.observed_generation != stream["metadata"].get("generation", 0):
         return f"{name}  the operator has not looked at it yet"
-    ready, safe = _find(status.conditions, "Ready"), _find(status.conditions, "SafeToDecommission")
+    ready = _find(status.conditions, "Ready")
     parts = [name, ready.reason if ready is not None else "Unknown"]
     if status.in_force is not None:
         parts.append(f"in force in {status.in_force.applications} of {status.in_force.of}")
-    if safe is not None:
-        parts.append("safe to decommission" if safe.status == "True" else "not safe to decommission")
     return "  ".join(parts)
 
 

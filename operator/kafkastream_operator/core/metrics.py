@@ -44,7 +44,7 @@ METRICS: Mapping[str, MetricDefinition] = {
     ),
     "stream_draining_clusters": MetricDefinition(STREAM, "Removed clusters that some application still reads."),
     "stream_drain_age_seconds": MetricDefinition(
-        STREAM, "Seconds since the stream became unsafe to decommission; absent while it is safe."
+        STREAM, "Seconds since `Drained` of the stream became False; absent while it is True."
     ),
     "subscription_ready": MetricDefinition(SUBSCRIPTION, "1 while the condition Ready is True, else 0."),
     "subscription_stalled": MetricDefinition(

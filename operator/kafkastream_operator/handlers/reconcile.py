@@ -34,7 +34,12 @@ from kafkastream_operator.handlers.failed_drivers import FailedDrivers
 from kafkastream_operator.handlers.measurements import Measurements
 from kafkastream_operator.handlers.occurrences import Occurrences, Problem
 from kafkastream_operator.handlers.restarts import Restarts
-from kafkastream_operator.handlers.stream_subscribers import application_api_version, is_left_behind, subscribers_of
+from kafkastream_operator.handlers.stream_subscribers import (
+    application_api_version,
+    everybody,
+    is_left_behind,
+    subscribers_of,
+)
 from kafkastream_operator.handlers.subscription_view import (
     catalog_of,
     labels_of,
@@ -261,13 +266,14 @@ class Reconciler:
             return None
         catalog = catalog_of(self._cache, job.namespace)
         before = self._cache.derive(stream, stream_status_of)
+        known_names = {subscriber.name for subscriber in before.subscribers}
+        candidates = everybody(self._cache, job.namespace, job.name)
         status = stream_status(
             job.name,
             catalog,
-            subscribers_of(
-                self._cache, job.namespace, job.name, {subscriber.name for subscriber in before.subscribers}
-            ),
+            subscribers_of(job.name, candidates, known_names),
             before,
+            everybody=candidates,
             generation=int(stream["metadata"].get("generation", 0)),
             now=stamp(self._now()),
         )

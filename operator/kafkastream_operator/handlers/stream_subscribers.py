@@ -5,7 +5,7 @@ Every document of the namespace counts, even if its subscription is gone: a job 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from pydantic import ValidationError
 
@@ -13,7 +13,7 @@ from dynamic_kafka.contract.kubernetes_names import CONFIG_MAP_SUFFIX, RENDERED_
 from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.patterns import PatternError
 from kafkastream_operator.core.resolve import asks_for
-from kafkastream_operator.core.stream_status import Subscriber
+from kafkastream_operator.core.subscriber import Subscriber
 from kafkastream_operator.handlers.subscription_view import (
     document_in,
     labels_of,
@@ -27,18 +27,22 @@ from kafkastream_operator.models.subscription import KUBEFLOW, SubscriptionSpec,
 from kafkastream_operator.spark.kinds import KINDS
 
 
-def subscribers_of(cache: Cache, namespace: str, stream: str, before: Collection[str] = ()) -> list[Subscriber]:
+def everybody(cache: Cache, namespace: str, stream: str) -> list[Subscriber]:
+    """Return the subscribers of a namespace, with what each of them has to do with a stream."""
+    subscriptions = cache.all(SUBSCRIPTIONS, namespace)
+    return [*(_subscriber(cache, known, stream) for known in subscriptions), *_orphans(cache, namespace)]
+
+
+def subscribers_of(stream: str, candidates: Iterable[Subscriber], before: Collection[str] = ()) -> list[Subscriber]:
     """Return the subscribers that read a stream, ask for it, drain a topic of it, or may do so without any sign of it.
 
     Args:
         before: the subscriptions that read the stream at the last reconciliation; their drivers may still do so.
     """
-    candidates = [_subscriber(cache, subscription, stream) for subscription in cache.all(SUBSCRIPTIONS, namespace)]
-    candidates += _orphans(cache, namespace)
     return [
-        subscription
-        for subscription in candidates
-        if _reads(subscription, stream) or subscription.asks or (subscription.name in before and subscription.is_behind)
+        subscriber
+        for subscriber in candidates
+        if _reads(subscriber, stream) or subscriber.asks or (subscriber.name in before and subscriber.is_behind)
     ]
 
 

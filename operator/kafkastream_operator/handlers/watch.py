@@ -271,7 +271,7 @@ class Operator:
                 self._add(Ref(CONFIG_MAPS, namespace, config_map["metadata"]["name"]))
 
     def _add_neighbours(self, changed_stream: Object, namespace: str) -> None:
-        """Add the streams that share a cluster with this one, and all that have a conflict, perhaps with this one."""
+        """Add the streams that share a cluster with this one, or did, and all that have a conflict, perhaps with it."""
         mine = _clusters(changed_stream)
         for stream in self.cache.all(STREAMS, namespace):
             if mine & _clusters(stream) or _is_in_conflict(stream):
@@ -290,9 +290,13 @@ class Operator:
 
 
 def _clusters(stream: Object) -> set[str]:
-    """Return the current and former ids of a stream's clusters. The stream is not validated yet."""
-    clusters = (stream.get("spec") or {}).get("clusters") or []
-    return {str(cluster[key]) for cluster in clusters for key in ("id", "renamedFrom") if cluster.get(key)}
+    """Return the ids of a stream's clusters, former ones too, and their servers. The stream is not validated yet."""
+    clusters = [
+        *((stream.get("spec") or {}).get("clusters") or ()),
+        *((stream.get("status") or {}).get("clusters") or ()),
+    ]
+    names = {str(cluster[key]) for cluster in clusters for key in ("id", "renamedFrom") if cluster.get(key)}
+    return names.union(*(str(cluster.get("bootstrapServers", "")).split(",") for cluster in clusters)) - {""}
 
 
 def _is_in_conflict(stream: Object) -> bool:

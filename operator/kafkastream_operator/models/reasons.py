@@ -548,15 +548,11 @@ OF_STREAMS: Mapping[str, tuple[Row, ...]] = {
         Row("InvalidStream", "False", "as in `Ready`", "correct the field that the message names"),
     ),
     "Drained": (
-        Row("NothingDrains", "True", "no document has a cluster or topic that the stream no longer names"),
-        Row("Draining", "False", "the documents of the named applications still have one", "see `SafeToDecommission`"),
-    ),
-    "SafeToDecommission": (
         Row(
             "NothingDrains",
             "True",
-            "no application reads anything that the stream does not name",
-            "you may shut down what you took out",
+            "no application reads anything for this stream that the stream does not name. Before you shut a cluster "
+            "down, wait until its `state` is `Released`",
         ),
         Row(
             "Draining",

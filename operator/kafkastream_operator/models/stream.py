@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from dynamic_kafka.metadata.properties import ALLOWED_KEYS
 from kafkastream_operator.models.conditions import Condition
@@ -16,6 +16,7 @@ from kafkastream_operator.models.fields import (
     ClusterName,
     DurationText,
     FormerName,
+    Moment,
     ObjectName,
     Part,
     Properties,
@@ -30,6 +31,9 @@ from kafkastream_operator.models.fields import (
 
 MAX_SUBSCRIBERS = 1024
 """How many subscribers the status lists. The conditions count all of them."""
+MAX_READERS = 8
+"""How many applications the status lists for a cluster."""
+ClusterState = Literal["InUse", "Draining", "Released"]
 NAMES_CHARACTERS = 280
 """The longest cluster name, plus the number of the others: a column of `kubectl get` has no room for more."""
 
@@ -152,24 +156,37 @@ class SubscriberStatus(StatusPart):
         application: the name of its SparkApplication.
         state: the state of that application: `Running`, `Starting`, `Failing`, `Suspended`, `Completed`,
             `Failed` or `Absent`.
+        reason: the reason of the subscription's condition `Ready`, such as `InForce` or `ClockStands`; empty without
+            one.
     """
 
     name: ObjectName
     application: ObjectName
     state: Annotated[str, Field(max_length=64)]
+    reason: Annotated[str, Field(max_length=64)] = ""
 
 
 class ClusterStatus(StatusPart):
-    """One cluster that is in the stream, or was removed from it and is still read.
+    """One cluster that is in the stream, or was removed from it.
 
     Attributes:
         id: the id of the cluster.
-        state: `Active`, or `Draining` if the cluster was removed and is still read. `Held` is reserved.
-        message: the subscriptions that a draining cluster waits for.
+        state: `InUse`, if this or another stream of the namespace names it; `Draining`, if no stream does and an
+            application still reads it; `Released`, if none does any more: it may be shut down. A released cluster is
+            listed for 7 days.
+        since: the time since which it has this state.
+        in_stream: whether this stream names it.
+        bootstrap_servers: its servers, for one that the stream no longer names the last ones.
+        readers: the applications whose documents have it, for this or another stream; the first 8 by name.
+        message: the applications that a draining cluster waits for, each with the reason; or who else uses it.
     """
 
     id: AnyName
-    state: Literal["Active", "Draining", "Held"]
+    state: Annotated[ClusterState, BeforeValidator(lambda text: "InUse" if text in ("Active", "Held") else text)]
+    since: Moment | None = None
+    in_stream: bool = True
+    bootstrap_servers: Annotated[str, Field(max_length=4096)] = ""
+    readers: Annotated[tuple[ObjectName, ...], Field(max_length=MAX_READERS)] = ()
     message: Annotated[str, Field(max_length=1024)] = ""
 
 
@@ -192,12 +209,11 @@ class KafkaStreamStatus(StatusPart):
 
     Attributes:
         observed_generation: the generation of the spec that this status is about.
-        clusters: the clusters that are in the stream, or were removed from it and are still read.
-        cluster_names: the ids of these clusters in one line, for `kubectl get`.
+        clusters: the clusters that are in the stream, and those that were removed from it.
+        cluster_names: the ids of those that are not released in one line, for `kubectl get`.
         subscribers: the subscriptions that read the stream, or ask for it.
         in_force: the applications that use the newest form of the stream; absent in a status of an older version.
-        conditions: `Ready`, `InForce`, `Drained`, `SafeToDecommission`, and the conditions of kstatus: `Reconciling`
-            and `Stalled`.
+        conditions: `Ready`, `InForce`, `Drained`, and the conditions of kstatus: `Reconciling` and `Stalled`.
     """
 
     observed_generation: Annotated[int, Field(ge=0)] = 0
@@ -215,11 +231,7 @@ COLUMNS = (
     {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status'},
     {"name": "Reason", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].reason'},
     {"name": "In force", "type": "string", "jsonPath": '.status.conditions[?(@.type=="InForce")].status'},
-    {
-        "name": "Safe to decommission",
-        "type": "string",
-        "jsonPath": '.status.conditions[?(@.type=="SafeToDecommission")].status',
-    },
+    {"name": "Drained", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Drained")].status'},
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
 )
 LIST_KEYS: Mapping[str, str] = {

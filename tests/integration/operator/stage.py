@@ -146,6 +146,24 @@ class Stage:
         )
         return condition(subscription, kind)
 
+    def wait_verdict(self, name: str, state: str, text: str = "", timeout: float = 60) -> dict[str, Any]:
+        """Wait until the status of `orders` has this verdict on a cluster, with this text in its message; return it."""
+
+        def verdict(stream: Any) -> dict[str, Any]:
+            listed = (stream or {}).get("status", {}).get("clusters", [])
+            return next((entry for entry in listed if entry["id"] == name), {})
+
+        stream = self.api.wait(
+            STREAMS,
+            "orders",
+            self.namespace,
+            until=lambda kafka_stream: (
+                verdict(kafka_stream).get("state") == state and text in verdict(kafka_stream).get("message", "")
+            ),
+            timeout=timeout,
+        )
+        return verdict(stream)
+
     def events(self) -> set[tuple[str, str]]:
         """Return type and reason of the namespace's Events."""
         listed = self.api.list("events.k8s.io/v1/events", self.namespace)

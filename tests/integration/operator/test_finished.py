@@ -10,7 +10,7 @@ from dynamic_kafka.contract.termination_message import TerminationMessage
 from tests.integration.operator.stage import APPLICATIONS, Stage, cluster
 from tests.support.kube import PODS, SparkOperator
 from tests.support.kube.pods import set_phase
-from tests.support.operator import STREAMS, SUBSCRIPTIONS, OperatorProcess
+from tests.support.operator import SUBSCRIPTIONS, OperatorProcess
 from tests.support.resources import condition
 from tests.support.waiting import wait_until
 
@@ -46,16 +46,7 @@ def test_a_finished_application_blocks_no_decommissioning(stage: Stage, operator
 
     # Then it may be shut down, although no driver runs
     stage.wait_document({"east/orders": "Active"})
-    stage.api.wait(
-        STREAMS,
-        "orders",
-        stage.namespace,
-        until=lambda stream: (
-            condition(stream, "SafeToDecommission").get("status") == "True"
-            and stream is not None
-            and stream["status"]["clusterNames"] == "east"
-        ),
-    )
+    stage.wait_verdict("west", "Released")
     assert stage.wait_condition("Finished", "Finished")["status"] == "True"
     wait_until(lambda: ("Normal", "Finished") in stage.events(), "the event")
 
@@ -111,10 +102,5 @@ def test_an_end_that_the_operator_missed_is_found_later(stage: Stage, operator: 
     # Then the pod that is left shows the end, and the cluster may be shut down
     assert stage.wait_condition("Finished", "Finished")["status"] == "True"
     stage.wait_document({"east/orders": "Active"})
-    stage.api.wait(
-        STREAMS,
-        "orders",
-        stage.namespace,
-        until=lambda stream: condition(stream, "SafeToDecommission").get("status") == "True",
-    )
+    stage.wait_verdict("west", "Released")
     wait_until(lambda: ("Normal", "Finished") in stage.events(), "the event")

@@ -11,7 +11,6 @@ from tests.integration.operator.stage import APPLICATIONS, Stage
 from tests.support.kube import SparkOperator
 from tests.support.operator import CONFIG_MAPS, STREAMS, SUBSCRIPTIONS, OperatorProcess
 from tests.support.places import ROOT
-from tests.support.resources import condition
 
 TOUR = (ROOT / "docs" / "start" / "operator.md").read_text(encoding="utf-8").replace("orders-app", "app")
 RESOURCES = {
@@ -66,10 +65,5 @@ def test_the_five_minutes_of_the_guide_work(
     drained = {"cluster": "east", "topic": "orders", "lag": 0, "quiet": 301.0, "openTransaction": False}
     stage.reports_until(driver, {"west/orders": "Active"}, draining=[drained])
     stage.report(driver, beat=20)
-    stage.api.wait(
-        STREAMS,
-        "orders",
-        stage.namespace,
-        until=lambda kafka_stream: condition(kafka_stream, "SafeToDecommission").get("status") == "True",
-    )
+    stage.wait_verdict("east", "Released")
     assert len(spark_operator.submissions("app")) == 1

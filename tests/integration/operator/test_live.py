@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
 from dynamic_kafka.contract.kubernetes_names import MOUNT_PATH, REFRESH_ANNOTATION, RELEASE_ANNOTATION
-from tests.integration.operator.stage import DOCUMENT, STREAMS, SUBSCRIPTIONS, Stage, cluster, condition
+from tests.integration.operator.stage import DOCUMENT, STREAMS, SUBSCRIPTIONS, Stage, cluster
 from tests.support.kube import PODS, Json, SparkOperator
 from tests.support.operator import CONFIG_MAPS, OperatorProcess
 
@@ -133,25 +132,13 @@ def test_a_rejected_revision_is_reported(stage: Stage, driver: Json) -> None:
 def test_a_removed_cluster_stays_until_its_drain_is_shown(stage: Stage, driver: Json) -> None:
     drains(stage, driver)
     stage.wait_condition("Drained", "Draining")
-    stream = stage.api.wait(
-        STREAMS,
-        "orders",
-        stage.namespace,
-        until=lambda kafka_stream: condition(kafka_stream, "SafeToDecommission").get("status") == "False",
-    )
-    assert re.search(r"0 of 1 drained; .* app \(Running", condition(stream, "SafeToDecommission")["message"])
+    stage.wait_verdict("east", "Draining", "waiting for app (Running")
     stage.report(driver, draining=[{**DRAINED, "lag": 5}])
     stage.reports_until(driver, {"west/orders": "Active"}, draining=[DRAINED])
     # The new document is written, but the driver still uses the last one.
-    written = stage.api.get(STREAMS, "orders", stage.namespace)
-    assert condition(written, "SafeToDecommission")["status"] == "False"
+    assert stage.wait_verdict("east", "Draining", "is not in force yet")["readers"] == ["app"]
     stage.report(driver, beat=99)
-    stage.api.wait(
-        STREAMS,
-        "orders",
-        stage.namespace,
-        until=lambda kafka_stream: condition(kafka_stream, "SafeToDecommission").get("status") == "True",
-    )
+    stage.wait_verdict("east", "Released")
 
 
 @DEEP

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from dynamic_kafka.contract.kubernetes_names import MOUNT_PATH, REVISION_ANNOTATION
-from tests.integration.operator.stage import DOCUMENT, STREAMS, SUBSCRIPTIONS, Stage, condition
+from tests.integration.operator.stage import DOCUMENT, SUBSCRIPTIONS, Stage, condition
 from tests.support.fixtures import Brokers, kept_open
 from tests.support.kafka import KafkaCluster
 from tests.support.kube import KubeCluster, LocalNode, SparkOperator
@@ -166,19 +166,11 @@ def test_a_cluster_removed_too_early_is_read_until_drained(job: Job) -> None:
         )
 
     wait_until(lambda: is_blocked(stage.subscription_now()), "the blocker", timeout_s=PATIENCE_S)
-    safe = condition(stage.api.get(STREAMS, "orders", stage.namespace), "SafeToDecommission")
-    assert (safe["status"], safe["reason"]) == ("False", "Draining")
-    assert "waiting for app (Running" in safe["message"]
+    stage.wait_verdict("a", "Draining", "waiting for app (Running")
     assert f"a/{TOPIC}" in condition(stage.subscription_now(), "Drained")["message"]
     job.produce("a", 20)
 
-    stage.api.wait(
-        STREAMS,
-        "orders",
-        stage.namespace,
-        until=lambda kafka_stream: condition(kafka_stream, "SafeToDecommission").get("status") == "True",
-        timeout=PATIENCE_S,
-    )
+    stage.wait_verdict("a", "Released", timeout=PATIENCE_S)
     assert f"a/{TOPIC}" not in json.dumps(stage.subscription_now()["status"].get("draining", []))
     stage.wait_document({f"b/{TOPIC}": "Active"})
     which = f"a/{TOPIC} leaves the document: drained (cluster.id {job.brokers.a.kafka_id})"

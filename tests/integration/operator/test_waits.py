@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,8 +21,8 @@ SECTION = (
     (ROOT / "docs" / "how-to" / "operator.md").read_text(encoding="utf-8").partition("\n### Wait for a change\n")[2]
 )
 COMMANDS = {
-    kind: line.partition("#")[0].split()[1:]
-    for line, kind in re.findall(r"^(kubectl wait kst/orders --for=condition=(\w+) .*)$", SECTION, re.MULTILINE)
+    kind: shlex.split(line, comments=True)[1:]
+    for line, kind in re.findall(r"^(kubectl wait kst/orders .*?(\w+) --timeout.*)$", SECTION, re.MULTILINE)
 }
 DRAINED = {"cluster": "east", "topic": "orders", "lag": 0, "quiet": 301.0, "openTransaction": False}
 
@@ -63,8 +64,9 @@ def test_no_wait_ends_early(stage: Apache, waits: Waits, operator: OperatorProce
     driver = stage.runs(updateStrategy="Reload")
     waits.goes_on("InForce")
     stage.report(driver)
-    for kind in ("InForce", "Drained", "SafeToDecommission"):
+    for kind in ("InForce", "Drained"):
         waits.ends(kind)
+    waits.goes_on("Released")
 
     # When it changes while the operator is away, then each condition of before is still there, and no wait takes it
     operator.stop()
@@ -80,10 +82,11 @@ def test_no_wait_ends_early(stage: Apache, waits: Waits, operator: OperatorProce
     waits.ends("InForce")
     waits.goes_on("Drained")
     stage.reports_until(driver, {"west/orders": "Active"}, draining=[DRAINED])
-    waits.ends("Drained")
-    waits.goes_on("SafeToDecommission")
+    waits.goes_on("Drained")
+    waits.goes_on("Released")
     stage.report(driver, beat=99)
-    waits.ends("SafeToDecommission")
+    waits.ends("Drained")
+    waits.ends("Released")
 
     # And right after an apply none ends either, while the operator runs
     stage.stream("orders", cluster("west"), cluster("north"))
@@ -97,4 +100,4 @@ def test_no_wait_ends_early(stage: Apache, waits: Waits, operator: OperatorProce
 
 
 def test_the_guide_has_a_wait_for_each_fact() -> None:
-    assert list(COMMANDS) == ["InForce", "Drained", "SafeToDecommission"]
+    assert list(COMMANDS) == ["InForce", "Drained", "Released"]

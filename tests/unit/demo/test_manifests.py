@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from demo.git import Git
-from demo.kube import NOT_SEEN, rendered, unsafe_reason
+from demo.kube import rendered
 from demo.settings import DISCOVERY_S, END_OF_DAY, TRIGGER_S
 from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.contract.kubernetes_names import MOUNT_PATH, config_map_name
@@ -103,14 +103,3 @@ def test_a_document_is_read_as_the_operator_renders_it() -> None:
     data, _ = pack(make_document(Revision(lineage="l", counter=3), {"orders": {"clusters": clusters}}, {}, "uid"))
     assert rendered({"data": data}) == ("l/3", {"A": "Draining", "B": "Active"})
     assert rendered(None) == ("", {})
-
-
-def test_a_condition_of_an_older_generation_is_ignored() -> None:
-    def stream(status: str, observed: int) -> dict[str, Any]:
-        safe = {"type": "SafeToDecommission", "status": status, "message": "waiting for orders"}
-        return {"metadata": {"generation": 2}, "status": {"observedGeneration": observed, "conditions": [safe]}}
-
-    assert unsafe_reason(stream("True", 2)) == ""
-    assert unsafe_reason(stream("False", 2)) == "waiting for orders"
-    assert unsafe_reason(stream("True", 1)) == NOT_SEEN
-    assert unsafe_reason({"metadata": {"generation": 1}}) == NOT_SEEN

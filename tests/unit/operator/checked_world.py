@@ -17,7 +17,6 @@ from kafkastream_operator.core.document import Document, Key, active, draining_i
 from kafkastream_operator.core.drain_evidence import Driver, TopicReport
 from kafkastream_operator.core.render import renames
 from kafkastream_operator.core.rollout.step import Timing
-from kafkastream_operator.core.stream_status import Subscriber
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.core.view import Plan, View
 from kafkastream_operator.models.stream import Drain, KafkaStreamStatus
@@ -251,10 +250,10 @@ class CheckedWorld(World):
         """Reconcile the streams."""
         for name in self.streams:
             before, generation = self.stands.get(name, KafkaStreamStatus()), self.generations.get(name, 1)
-            status = self.stream_status(name, self._readers(name, before), before, generation)
+            status = self._stand(name, before, generation)
             KafkaStreamStatus.model_validate(status.model_dump())
             self.stands[name] = status
-            again = self.stream_status(name, self._readers(name, status), status, generation)
+            again = self._stand(name, status, generation)
             if again != status:
                 raise BrokenPromiseError(f"the status of stream {name} moves while nothing happens: {status} {again}")
             _agrees({condition.type: condition.status for condition in status.conditions}, f"stream {name}")
@@ -372,23 +371,42 @@ class CheckedWorld(World):
         entry = self.catalog().streams.get(stream)
         return entry.drain if entry is not None and entry.content is not None else None
 
-    def check_safe(self) -> None:
-        """Check that no document reads a cluster that is safe to decommission."""
+    def check_drained(self) -> None:
+        """Check that no document reads for a stream what the stream does not name, where nothing of it drains."""
         catalog = self.catalog()
         for name, status in self.stands.items():
             conditions = {condition.type: condition.status for condition in status.conditions}
             entry = catalog.streams[name]
-            if conditions["SafeToDecommission"] != "True" or entry.content is None:
+            if conditions["Drained"] != "True" or entry.content is None:
                 continue
             # The condition of a stream does not cover clusters that another stream names.
             others = {peer: stream for peer, stream in (self.last.streams if self.last else {}).items() if peer != name}
             named = {*_physical({name: entry.content}), *_physical(others)}
-            runs = self.application is not None and self.application.life == "Running" and not self.forgotten
-            for what, document in (("newest", self.last), ("in force", self.in_force if runs else None)):
-                read = {name: document.streams[name]} if document is not None and name in document.streams else {}
+            for what, document in self._documents():
+                read = {name: document.streams[name]} if name in document.streams else {}
                 left = set(_physical(read)) - named
                 if left and not (what == "in force" and name in self.anew and self.in_force is not self.last):
-                    raise BrokenPromiseError(f"{name} is safe to decommission, and the document {what} has {left}")
+                    raise BrokenPromiseError(f"nothing of {name} drains, and the document {what} has {left}")
+
+    def check_released(self) -> None:
+        """Check that no stream names a released cluster, and no document has it, for whatever stream."""
+        named = {name: entry.content for name, entry in self.catalog().streams.items() if entry.content is not None}
+        for name, status in self.stands.items():
+            for seen in status.clusters:
+                if seen.state != "Released":
+                    continue
+                for what, streams in (("streams", named), *((what, doc.streams) for what, doc in self._documents())):
+                    if any(seen.bootstrap_servers == servers for servers, _ in _physical(streams)):
+                        if what == "in force" and self.anew and self.in_force is not self.last:
+                            continue
+                        raise BrokenPromiseError(f"{name} has released {seen}, and {what} have it")
+
+    def _documents(self) -> Iterator[tuple[str, Document]]:
+        """Yield the documents that count: the newest one, and the one that the running driver uses."""
+        runs = self.application is not None and self.application.life == "Running" and not self.forgotten
+        for what, document in (("newest", self.last), ("in force", self.in_force if runs else None)):
+            if document is not None:
+                yield what, document
 
     def check_in_force(self) -> None:
         """Check that the running driver has what the stream names, where the newest form of it is in force."""
@@ -412,14 +430,15 @@ class CheckedWorld(World):
     def view(self) -> View:
         return replace(super().view(), fresh_lineage=f"fresh-{len(self.old)}")
 
-    def _readers(self, stream: str, before: KafkaStreamStatus) -> list[Subscriber]:
+    def _stand(self, stream: str, before: KafkaStreamStatus, generation: int) -> KafkaStreamStatus:
         lost = self.document is None or self.edited
         unknown = lost and not self.status.kept and self.status.rendered is not None
         reader = self.reader(self.application.life if self.application is not None else "Absent", unknown=unknown)
         drains = any(drain.stream == stream for drain in reader.status.draining)
         reads = reader.unknown or stream in reader.rendered or drains
         known = any(subscriber.name == "app" for subscriber in before.subscribers)
-        return [reader] if reads or (known and reader.is_behind) else []
+        readers, others = ([reader], []) if reads or (known and reader.is_behind) else ([], [reader])
+        return self.stream_status(stream, readers, before, generation, others)
 
 
 def _physical(streams: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.drain_evidence import TopicReport
 from kafkastream_operator.models.subscription import SubscriptionStatus
 from tests.unit.operator.drains import DRAINED, removed
-from tests.unit.operator.world import DiedError, World, cluster, running, safe_to_decommission
+from tests.unit.operator.world import DiedError, World, cluster, drained_of, running
 
 
 @pytest.mark.parametrize("kafka_id", ["GnV1", ""])
@@ -234,8 +234,8 @@ def test_each_state_without_a_driver_has_its_remedy(life: Life) -> None:
 
 
 def message_of_safety(world: World, life: str) -> str:
-    """Return the message of the stream's `SafeToDecommission`."""
+    """Return the message of the stream's `Drained`."""
     assert world.document is not None
-    status, message = safe_to_decommission(world.stream_status("orders", [world.reader(life, revision="")]))
+    status, message = drained_of(world.stream_status("orders", [world.reader(life, revision="")]))
     assert status == "False"
     return message

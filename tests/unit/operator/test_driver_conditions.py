@@ -143,6 +143,9 @@ def test_a_clock_that_stands_is_the_reason_of_ready() -> None:
         " for west/orders[3]; in query sums there is no first clock, waiting for the announced cluster south. See"
         " docs/how-to/time.md#if-the-stream-stands-still"
     )
+    # And the stream's own status names the subscription with that reason
+    (subscriber,) = world.stream_status("orders", [world.reader()]).subscribers
+    assert (subscriber.name, subscriber.reason) == ("app", "ClockStands")
     world.driver_reports().settle()
     assert world.condition("Ready") == ("True", "InForce")
 

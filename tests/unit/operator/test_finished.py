@@ -18,7 +18,7 @@ from kafkastream_operator.models.subscription import SubscriptionStatus
 from kafkastream_operator.spark import apache, kubeflow
 from tests.unit.operator import test_apache, test_kubeflow
 from tests.unit.operator.recorded_states import finished, reporting
-from tests.unit.operator.world import START, World, cluster, running, safe_to_decommission
+from tests.unit.operator.world import START, World, cluster, drained_of, running
 
 ALWAYS = "spec.restartPolicy.type to OnFailure"
 
@@ -68,7 +68,7 @@ def test_a_finished_application_blocks_no_decommissioning(pod: bool) -> None:
     assert world.rendered() == {"west/orders": "Active"}
     assert world.condition("Drained") == ("True", "NothingDrains")
     after = world.stream_status("orders", [world.reader("Completed")], before, generation=2)
-    assert safe_to_decommission(after)[0] == "True"
+    assert drained_of(after)[0] == "True"
 
 
 def test_a_drain_under_way_ends_with_the_application() -> None:
@@ -83,12 +83,12 @@ def test_a_finished_topic_drains_while_others_are_read() -> None:
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("west")).settle()
     before = world.stream_status("orders", [world.reader()])
-    assert safe_to_decommission(before)[0] == "False"
+    assert drained_of(before)[0] == "False"
     world.driver_reports(east__orders=TopicReport(None, 0.0, finished=True)).settle()
     assert world.rendered() == {"west/orders": "Active"}
     world.driver_reports().settle()
     after = world.stream_status("orders", [world.reader()], before, generation=2)
-    assert safe_to_decommission(after)[0] == "True"
+    assert drained_of(after)[0] == "True"
 
 
 @pytest.mark.parametrize("life", ["Completed", "Suspended"])
@@ -103,8 +103,8 @@ def test_no_finished_application_has_to_be_started_again(life: Life) -> None:
     # Then nothing asks for a start
     texts = [condition.message for condition in world.status.conditions]
     status = world.stream_status("orders", [world.reader(life)], before, generation=2)
-    assert safe_to_decommission(status)[0] == "True"
-    assert not any("start it again" in text for text in [*texts, safe_to_decommission(status)[1]])
+    assert drained_of(status)[0] == "True"
+    assert not any("start it again" in text for text in [*texts, drained_of(status)[1]])
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["status kept", "status lost"])

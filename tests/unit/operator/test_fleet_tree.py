@@ -31,8 +31,8 @@ def changed() -> World:
 
 def test_the_tree_has_streams_clusters_and_jobs() -> None:
     assert lines(running()) == [
-        "jobs/orders  Valid  in force in 1 of 1  safe to decommission",
-        "└─ east  Active",
+        "jobs/orders  Valid  in force in 1 of 1",
+        "└─ east  InUse",
         "   └─ app  Running  revision 1  Adopted",
     ]
 
@@ -49,8 +49,8 @@ def test_the_tree_has_streams_clusters_and_jobs() -> None:
 def test_a_bar_fills_while_a_topic_drains(seen: TopicReport, bar: str) -> None:
     rows = lines(changed(), east__orders=seen)
     assert rows[:4] == [
-        "jobs/orders  Valid  in force in 1 of 1  not safe to decommission",
-        "├─ west  Active",
+        "jobs/orders  Valid  in force in 1 of 1",
+        "├─ west  InUse",
         "│  └─ app  Running  revision 2  Confirmed",
         "└─ east  Draining",
     ]

@@ -8,13 +8,13 @@ import pytest
 
 from kafkastream_operator.models.stream import KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionStatus
-from tests.unit.operator.world import DiedError, World, cluster, running, safe_to_decommission
+from tests.unit.operator.world import DiedError, World, cluster, drained_of, running
 
 
 def stream_status_of(world: World, before: KafkaStreamStatus, generation: int) -> tuple[KafkaStreamStatus, str]:
-    """Return the status of stream `orders`, and whether it is safe to decommission."""
+    """Return the status of stream `orders`, and whether nothing of it drains."""
     status = world.stream_status("orders", [world.reader()], before, generation)
-    return status, safe_to_decommission(status)[0]
+    return status, drained_of(status)[0]
 
 
 def test_an_immediate_removal_is_not_safe_before_its_revision() -> None:

@@ -442,7 +442,7 @@ def drain_since(world: Scraped, since: str) -> None:
         ref = Ref(resource, NAMESPACE, name)
         stored = world.server.objects[ref]
         status = {**stored["status"], "draining": [{**TOPIC, "since": since}]} if name == "app" else stored["status"]
-        safe = {"type": "SafeToDecommission", "status": "False", "reason": "Draining", "lastTransitionTime": since}
+        safe = {"type": "Drained", "status": "False", "reason": "Draining", "lastTransitionTime": since}
         status = status if name == "app" else {**status, "conditions": [safe]}
         world.server._store(ref, {**stored, "status": status})
     world.sees()

@@ -191,7 +191,7 @@ def test_an_object_wrongly_reported_missing_is_listed_again(after_s: float) -> N
 
 
 def safe(server: Server) -> str:
-    """Return the status of the stream's `SafeToDecommission`."""
+    """Return the status of the stream's `Drained`."""
     stream = server.find(STREAMS, "orders")
     assert stream is not None
-    return next(entry["status"] for entry in stream["status"]["conditions"] if entry["type"] == "SafeToDecommission")
+    return next(entry["status"] for entry in stream["status"]["conditions"] if entry["type"] == "Drained")

@@ -122,8 +122,8 @@ def test_a_stream_made_anew_is_not_safe_at_once(server: Server) -> None:
     assert "orders" not in document.streams
     server.put(STREAMS, "orders", {"clusters": [cluster("west")], "drain": {"policy": "Immediate"}})
     operator.reconcile(STREAMS, "orders")
-    assert condition(server, "SafeToDecommission", STREAMS, "orders") == ("False", "Draining")
+    assert condition(server, "Drained", STREAMS, "orders") == ("False", "Draining")
     operator.works()
     server.report()
     operator.works()
-    assert condition(server, "SafeToDecommission", STREAMS, "orders") == ("True", "NothingDrains")
+    assert condition(server, "Drained", STREAMS, "orders") == ("True", "NothingDrains")

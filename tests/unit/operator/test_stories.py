@@ -128,7 +128,8 @@ def play(story: Iterable[Happening], *, made: bool = False) -> CheckedWorld:
     for what, *arguments in story:
         getattr(world, what)(*arguments)
         if what == "streams_looked_at":
-            world.check_safe()
+            world.check_drained()
+            world.check_released()
             world.check_in_force()
     return world
 
@@ -162,7 +163,8 @@ def ends_well(world: CheckedWorld) -> None:
         world.passes(130.0)
         world.silence(0.0)
     world.streams_looked_at()
-    world.check_safe()
+    world.check_drained()
+    world.check_released()
     statuses = {condition.type: condition.status for condition in world.status.conditions}
     if "AwaitsAnother" in {condition.reason for condition in world.status.conditions}:
         return
@@ -176,7 +178,7 @@ def ends_well(world: CheckedWorld) -> None:
     if world.rendered() != {"west/x": "Active"}:
         raise BrokenPromiseError(f"it does not end well: {world.rendered()}")
     stream = {condition.type: condition.status for condition in world.stands["a"].conditions}
-    good = dict.fromkeys(("Ready", "InForce", "Drained", "SafeToDecommission"), "True")
+    good = dict.fromkeys(("Ready", "InForce", "Drained", "Drained"), "True")
     if stream != {**good, "Reconciling": "False", "Stalled": "False"}:
         raise BrokenPromiseError(f"the stream does not end well: {world.stands['a'].conditions}")
 

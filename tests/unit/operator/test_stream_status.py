@@ -11,10 +11,11 @@ import pytest
 
 from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.drain_evidence import TopicReport
-from kafkastream_operator.core.stream_status import Subscriber, stream_status
+from kafkastream_operator.core.stream_status import stream_status
+from kafkastream_operator.core.subscriber import Subscriber
 from kafkastream_operator.models.stream import MAX_SUBSCRIBERS, KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionStatus
-from tests.unit.operator.world import World, cluster, make_catalog, running, safe_to_decommission
+from tests.unit.operator.world import World, cluster, drained_of, make_catalog, running
 
 
 def status_of(
@@ -28,8 +29,8 @@ def status_of(
 
 
 def safe(world: World, before: KafkaStreamStatus | None = None, life: Life = "Running") -> tuple[str, str]:
-    """Return status and message of `SafeToDecommission`."""
-    return safe_to_decommission(status_of(world, before, life))
+    """Return status and message of `Drained`."""
+    return drained_of(status_of(world, before, life))
 
 
 def test_a_removal_before_any_reconcile_is_not_safe() -> None:
@@ -39,7 +40,7 @@ def test_a_removal_before_any_reconcile_is_not_safe() -> None:
     status, message = safe(world)
     assert status == "False"
     assert "its document still has east/orders" in message
-    assert [(row.id, row.state) for row in status_of(world).clusters] == [("west", "Active"), ("east", "Draining")]
+    assert [(row.id, row.state) for row in status_of(world).clusters] == [("west", "InUse"), ("east", "Draining")]
 
 
 def test_a_removal_that_a_pause_holds_back_is_not_safe() -> None:
@@ -127,14 +128,15 @@ def test_it_is_not_safe_before_the_revision_is_in_force(strategy: str) -> None:
     # Further reconciles, also by another operator, change nothing until the driver has the revision.
     held = status_of(world, before)
     assert status_of(world, held) == held
-    assert [(entry.id, entry.state) for entry in held.clusters] == [("west", "Active"), ("east", "Draining")]
+    assert [(entry.id, entry.state) for entry in held.clusters] == [("west", "InUse"), ("east", "Draining")]
 
     if strategy == "Restart":
         world.later(minutes=5).settle()
         world.driver_starts()
     world.driver_reports().settle()
     assert safe(world, held)[0] == "True"
-    assert [entry.id for entry in status_of(world, held).clusters] == ["west"]
+    released = status_of(world, held)
+    assert [(entry.id, entry.state) for entry in released.clusters] == [("west", "InUse"), ("east", "Released")]
 
 
 def test_it_is_not_safe_when_the_streams_status_is_lost() -> None:
@@ -185,7 +187,7 @@ def test_subscribers_beyond_the_status_limit_are_counted() -> None:
         for n in range(MAX_SUBSCRIBERS + 1)
     ]
     status = world.stream_status("orders", readers, generation=2)
-    safe_status, message = safe_to_decommission(status)
+    safe_status, message = drained_of(status)
     assert safe_status == "False" and message.startswith("0 of 1025 drained")
     assert len(status.subscribers) == MAX_SUBSCRIBERS
 
@@ -202,12 +204,12 @@ def test_a_shared_cluster_is_safe_for_neither_stream(stream: str) -> None:
     world.settle()
     world.driver_reports().settle()
     assert world.rendered()["east/orders"] == "Draining"
-    status, message = safe_to_decommission(status_of(world, stream=stream))
+    status, message = drained_of(status_of(world, stream=stream))
     assert status == "False"
     assert re.search("east/orders: driver driver-1 .*nothing about east/orders", message)
     world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=400)).settle()
     world.driver_reports().settle()
-    status, _ = safe_to_decommission(status_of(world, stream=stream))
+    status, _ = drained_of(status_of(world, stream=stream))
     assert status == "True"
 
 
@@ -388,7 +390,8 @@ def test_the_column_marks_clusters_that_drain() -> None:
 )
 def test_a_column_names_as_many_clusters_as_fit(ids: list[str], line: str) -> None:
     catalog = make_catalog({"orders": {"clusters": [cluster(cluster_id) for cluster_id in ids]}}, [])
-    status = stream_status("orders", catalog, [], KafkaStreamStatus(), generation=1, now="2026-11-01T00:00:00Z")
+    now = "2026-11-01T00:00:00Z"
+    status = stream_status("orders", catalog, [], KafkaStreamStatus(), everybody=(), generation=1, now=now)
     assert status.cluster_names == line
 
 
@@ -478,14 +481,6 @@ def test_an_invalid_stream_is_in_force_nowhere() -> None:
     status, message, numbers = in_force(world)
     assert (status, numbers) == ("False", NONE)
     assert "startingOffsets" in message
-
-
-def test_a_stream_is_drained_before_it_is_safe() -> None:
-    world, before = east_let_go(updateStrategy="Reload")
-    by_type = {condition.type: (condition.status, condition.message) for condition in before.conditions}
-    assert by_type["Drained"] == ("False", "waiting for app: SafeToDecommission says for what")
-    later = {condition.type: condition.status for condition in status_of(world, before).conditions}
-    assert (later["Drained"], later["SafeToDecommission"]) == ("True", "False")
 
 
 def test_a_status_of_a_newer_operator_stays_readable() -> None:

@@ -21,7 +21,7 @@ from kafkastream_operator.core.document import make_document, pack
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING
 from kafkastream_operator.core.stream_status import stream_status
 from kafkastream_operator.handlers import subscription_view
-from kafkastream_operator.handlers.stream_subscribers import subscribers_of
+from kafkastream_operator.handlers.stream_subscribers import everybody, subscribers_of
 from kafkastream_operator.handlers.subscription_view import catalog_of, observe_subscription
 from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS, Resource
 from kafkastream_operator.kube.cache import Cache, Ref
@@ -57,12 +57,14 @@ class Namespace:
         self.put(CONFIG_MAPS, name, labels, data=data if text is None else {"streams.json": text})
 
     def stream(self) -> KafkaStreamStatus:
-        readers = subscribers_of(self.cache, "ns", "orders")
-        catalog = catalog_of(self.cache, "ns")
-        return stream_status("orders", catalog, readers, KafkaStreamStatus(), generation=1, now="2026-11-01T00:00:00Z")
+        candidates, catalog = everybody(self.cache, "ns", "orders"), catalog_of(self.cache, "ns")
+        readers, now = subscribers_of("orders", candidates), "2026-11-01T00:00:00Z"
+        return stream_status(
+            "orders", catalog, readers, KafkaStreamStatus(), everybody=candidates, generation=1, now=now
+        )
 
     def safe(self) -> tuple[bool, str]:
-        (condition,) = [candidate for candidate in self.stream().conditions if candidate.type == "SafeToDecommission"]
+        (condition,) = [candidate for candidate in self.stream().conditions if candidate.type == "Drained"]
         return condition.status == "True", condition.message
 
 
@@ -77,7 +79,7 @@ def test_the_document_of_a_deleted_subscription_still_counts(there: Namespace) -
     assert not safe
     cause = "still has east/orders, .*subscription is gone: delete ConfigMap app-kafkastreams "
     assert re.fullmatch(rf"0 of 1 drained; .*app \(Running, .*{cause}.*\)", message)
-    assert [(entry.id, entry.state) for entry in there.stream().clusters] == [("west", "Active"), ("east", "Draining")]
+    assert [(entry.id, entry.state) for entry in there.stream().clusters] == [("west", "InUse"), ("east", "Draining")]
     assert there.stream().subscribers == ()
     there.cache.remove(Ref(CONFIG_MAPS, "ns", "app-kafkastreams"))
     assert there.safe()[0]
@@ -210,5 +212,5 @@ def test_an_object_is_parsed_once_per_version(there: Namespace, monkeypatch: pyt
 def test_a_subscription_asks_for_the_streams_of_its_spec(there: Namespace, streams: dict[str, Any], asks: bool) -> None:
     there.document()
     there.put(SUBSCRIPTIONS, "app", spec={"applicationRef": {"name": "app"}, "streams": streams}, status={})
-    (subscriber,) = subscribers_of(there.cache, "ns", "orders")
+    (subscriber,) = subscribers_of("orders", everybody(there.cache, "ns", "orders"))
     assert subscriber.asks is asks

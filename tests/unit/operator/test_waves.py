@@ -13,7 +13,7 @@ from kafkastream_operator.core.rollout.budget import Restart, Rules, StreamKey, 
 from kafkastream_operator.models.stream import KafkaStreamStatus, RolloutRules
 from tests.unit.operator.checked_world import BrokenPromiseError, CheckedWorld, OverError
 from tests.unit.operator.test_stories import a_story
-from tests.unit.operator.world import World, cluster, revision_of, running, safe_to_decommission
+from tests.unit.operator.world import World, cluster, drained_of, revision_of, running
 
 LIMIT = 2
 
@@ -227,7 +227,7 @@ def test_a_waiting_restart_keeps_its_place_through_newer_changes() -> None:
 
 
 @pytest.mark.parametrize("policy", ["WhenDrained", "Immediate"])
-def test_nothing_is_safe_to_decommission_while_restarts_wait(policy: str) -> None:
+def test_nothing_is_drained_of_while_restarts_wait(policy: str) -> None:
     fleet = wave(3)
     before = KafkaStreamStatus()
     for world in fleet.worlds.values():
@@ -240,11 +240,11 @@ def test_nothing_is_safe_to_decommission_while_restarts_wait(policy: str) -> Non
         any_world = fleet.worlds["app0"]
         readers = [world.reader() for world in fleet.worlds.values()]
         before = any_world.stream_status("orders", readers, before, 1 + removed)
-        assert safe_to_decommission(before)[0] == ("False" if removed else "True")
+        assert drained_of(before)[0] == ("False" if removed else "True")
     assert fleet.reasons == "RollingOut RollingOut Queued"
     fleet.starts("app0", "app1")
     readers = [world.reader() for world in fleet.worlds.values()]
-    assert safe_to_decommission(fleet.worlds["app0"].stream_status("orders", readers, before, 2))[0] == "False"
+    assert drained_of(fleet.worlds["app0"].stream_status("orders", readers, before, 2))[0] == "False"
 
 
 # -- random stories ---------------------------------------------------------------------------------------------------

@@ -22,7 +22,8 @@ from kafkastream_operator.core.drain_evidence import Driver, Report, TopicReport
 from kafkastream_operator.core.failure import failure_in
 from kafkastream_operator.core.rollout.budget import Turn
 from kafkastream_operator.core.rollout.step import Timing
-from kafkastream_operator.core.stream_status import Subscriber, stream_status
+from kafkastream_operator.core.stream_status import stream_status
+from kafkastream_operator.core.subscriber import Subscriber
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.core.view import ConfigMap, Plan, View
 from kafkastream_operator.models.stream import KafkaStreamStatus
@@ -290,11 +291,19 @@ class World:
         return Subscriber("app", "app", life, self.status, **{"rendered": streams, "revision": revision, **more})
 
     def stream_status(
-        self, name: str, readers: Iterable[Subscriber], before: KafkaStreamStatus | None = None, generation: int = 1
+        self,
+        name: str,
+        readers: Iterable[Subscriber],
+        before: KafkaStreamStatus | None = None,
+        generation: int = 1,
+        others: Iterable[Subscriber] = (),
     ) -> KafkaStreamStatus:
-        """Return the status that a reconcile of the stream would write now."""
-        known = before or KafkaStreamStatus()
-        return stream_status(name, self.catalog(), list(readers), known, generation=generation, now=stamp(self.now))
+        """Return the status that a reconcile of the stream would write now; `others` do not read the stream."""
+        known, subscribers = before or KafkaStreamStatus(), list(readers)
+        everybody = [*subscribers, *others]
+        return stream_status(
+            name, self.catalog(), subscribers, known, everybody=everybody, generation=generation, now=stamp(self.now)
+        )
 
     def rendered(self) -> dict[str, str]:
         """Return the states in the document: {`cluster/topic`: `Active` or `Draining`}."""
@@ -357,7 +366,7 @@ def revision_of(world: World) -> Revision:
     return world.document.revision
 
 
-def safe_to_decommission(status: KafkaStreamStatus) -> tuple[str, str]:
-    """Return status and message of a stream's `SafeToDecommission`."""
-    (condition,) = [candidate for candidate in status.conditions if candidate.type == "SafeToDecommission"]
+def drained_of(status: KafkaStreamStatus) -> tuple[str, str]:
+    """Return status and message of a stream's `Drained`."""
+    (condition,) = [candidate for candidate in status.conditions if candidate.type == "Drained"]
     return condition.status, condition.message
