@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from dynamic_kafka.contract.driver_report import MAX_TIME_MS, StandingClock
 from dynamic_kafka.contract.kubernetes_names import DRAIN_REPORT_INTERVAL_S
 from dynamic_kafka.driver.report.drain_tracker import TopicDrain
 from dynamic_kafka.driver.report.report_content import (
-    AFTER_DRAIN_S,
+    BURST,
     CLOCK_STANDS_S,
     MAX_BYTES,
     MAX_NEVER_REACHED,
@@ -239,16 +240,21 @@ def test_a_change_is_reported_at_once_and_once() -> None:
     assert reports(ReportSchedule(0), story) == [0.0, 101.0]
 
 
-def test_changes_are_reported_with_a_pause_between_them() -> None:
-    first, second = replace(STATE, applied=revision(18)), replace(STATE, applied=revision(19))
-    story = [(0.0, STATE), (1.0, first), (2.0, second)]
-    story += [(moment, second) for moment in (REPORT_INTERVAL_S - 1, REPORT_INTERVAL_S, 99.0)]
-    assert reports(ReportSchedule(0), story) == [0.0, REPORT_INTERVAL_S]
+def test_a_few_changes_are_reported_at_once_and_more_with_pauses() -> None:
+    def changes(start: int, end: int) -> list[tuple[float, DriverState]]:
+        return [(float(second), replace(STATE, applied=revision(second))) for second in range(start, end)]
+
+    made = reports(ReportSchedule(0), changes(0, 100))
+    # Each pause has refilled the burst a bit by the time it is used up.
+    assert made == [0.0, 1.0, 2.0, 3.0, 4.0, REPORT_INTERVAL_S, 2 * REPORT_INTERVAL_S, 3 * REPORT_INTERVAL_S]
+    # After a quiet time there is a whole burst again, and never more than that.
+    later = [*changes(0, 20), *changes(5000, 5010)]
+    assert reports(ReportSchedule(0), later)[BURST:] == [5000.0 + second for second in range(BURST)]
 
 
 def test_during_a_drain_reports_come_regularly() -> None:
     story = [(float(now), DRAINING if now >= 5 else STATE) for now in range(42)]
-    assert reports(ReportSchedule(0), story) == [count * DRAIN_REPORT_INTERVAL_S for count in range(5)]
+    assert reports(ReportSchedule(0), story) == [0.0, *(5 + count * DRAIN_REPORT_INTERVAL_S for count in range(4))]
 
 
 def test_the_end_of_all_queries_is_reported_at_once() -> None:
@@ -256,26 +262,10 @@ def test_the_end_of_all_queries_is_reported_at_once() -> None:
     assert reports(ReportSchedule(0), [(1, DRAINING), (2, DRAINING), (3, ended), (4, ended)]) == [1, 3]
 
 
-def test_a_change_soon_after_a_drain_is_reported_sooner() -> None:
-    gone, news, later = (replace(STATE, applied=revision(number)) for number in (17, 18, 19))
-
-    def found(now: int) -> DriverState:
-        return DRAINING if now < 5 else gone if now < 12 else news if now < AFTER_DRAIN_S else later
-
-    story = [(float(now), found(now)) for now in range(150)]
-    expected = [0.0, DRAIN_REPORT_INTERVAL_S, 2 * DRAIN_REPORT_INTERVAL_S, AFTER_DRAIN_S]
-    assert reports(ReportSchedule(0), story) == expected
-    after = [(AFTER_DRAIN_S + now, later if now % 2 else news) for now in range(90)]
-    found_then = [AFTER_DRAIN_S, AFTER_DRAIN_S + REPORT_INTERVAL_S + 1, AFTER_DRAIN_S + 2 * REPORT_INTERVAL_S + 2]
-    assert reports(ReportSchedule(0), [(0.0, DRAINING), *after]) == [0.0, *found_then]
-
-
-def test_a_failed_report_after_a_drain_is_retried_sooner() -> None:
-    schedule = ReportSchedule(0)
-    schedule.record_attempt(DRAINING, 0, succeeded=True)
-    schedule.record_attempt(STATE, DRAIN_REPORT_INTERVAL_S, succeeded=False)
-    assert not schedule.is_due(STATE, 2 * DRAIN_REPORT_INTERVAL_S - 1)
-    assert schedule.is_due(STATE, 2 * DRAIN_REPORT_INTERVAL_S)
+def test_a_change_during_a_drain_is_reported_at_once() -> None:
+    news = replace(DRAINING, applied=revision(18))
+    story = [(float(now), DRAINING if now < 3 else news if now < 16 else STATE) for now in range(30)]
+    assert reports(ReportSchedule(0), story) == [0.0, 3.0, 3.0 + DRAIN_REPORT_INTERVAL_S, 16.0]
 
 
 def test_the_first_report_waits_for_planners_up_to_a_limit() -> None:
@@ -287,12 +277,16 @@ def test_the_first_report_waits_for_planners_up_to_a_limit() -> None:
     assert reports(ReportSchedule(100), [(101.0, drains)]) == [101.0]
 
 
-def test_a_failed_report_is_retried() -> None:
-    schedule = ReportSchedule(0)
-    schedule.record_attempt(STATE, 0, succeeded=False)
-    assert not schedule.is_due(STATE, REPORT_INTERVAL_S - 1)
-    assert schedule.is_due(STATE, REPORT_INTERVAL_S)
-    assert schedule.is_due(DRAINING, DRAIN_REPORT_INTERVAL_S)
+@pytest.mark.parametrize("state", [STATE, DRAINING])
+def test_a_failed_report_is_retried(state: DriverState) -> None:
+    schedule, attempts = ReportSchedule(0), []
+    for now in range(200):
+        if schedule.is_due(state, now):
+            schedule.record_attempt(state, now, succeeded=False)
+            attempts.append(now)
+    pauses = [after - before for before, after in pairwise(attempts)]
+    assert pauses[:4] == [DRAIN_REPORT_INTERVAL_S] * 4
+    assert set(pauses[6:]) == {DRAIN_REPORT_INTERVAL_S if state.draining else REPORT_INTERVAL_S}
 
 
 def sink(*clocks_ms: int | None, trigger: str, lag: int = 5, **more: Any) -> SinkStatus:

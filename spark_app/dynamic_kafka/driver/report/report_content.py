@@ -27,10 +27,10 @@ from dynamic_kafka.metadata.document import CONTRACT
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.planning.splits import Split
 
+BURST = 5
+"""So many changes in a row are reported at once."""
 REPORT_INTERVAL_S = 30.0
-"""The least time between two reports while nothing drains. During a drain it is `DRAIN_REPORT_INTERVAL_S`."""
-AFTER_DRAIN_S = 60.0
-"""For this long after the last report of a drain, changes are still reported every `DRAIN_REPORT_INTERVAL_S`."""
+"""After a burst, the time between two reports of changes; each such time without one adds one to the next burst."""
 PLANNER_WAIT_S = 60.0
 """How long the first report waits for every planner to plan: queries have to start first."""
 MAX_BYTES = 160 * 1024
@@ -195,37 +195,42 @@ def _standing_clock(query: str, summary: Mapping[str, Any]) -> StandingClock:
 class ReportSchedule:
     """The moments at which a report is due.
 
+    - A change: at once, since people wait for it. After `BURST` of them, one every `REPORT_INTERVAL_S`.
+    - While a topic drains: also every `DRAIN_REPORT_INTERVAL_S`.
     - The end of all queries: at once, since the process ends, too.
-    - While a topic drains: every `DRAIN_REPORT_INTERVAL_S`.
-    - Otherwise on a change, but at most every `REPORT_INTERVAL_S`.
-    - On a change within `AFTER_DRAIN_S` of a drain: at most every `DRAIN_REPORT_INTERVAL_S`, because people wait for
-      the end of the drain, and for the document without the topic, before they shut a cluster down.
+    - After a failure: not before `DRAIN_REPORT_INTERVAL_S`.
 
     All times are monotonic seconds.
     """
 
     def __init__(self, started_s: float) -> None:
         self._reported: DriverState | None = None
-        self._started_s, self._attempted_s = started_s, float("-inf")
-        self._drained_s = float("-inf")
+        self._started_s, self._attempted_s, self._has_failed = started_s, float("-inf"), False
+        self._saved_s, self._counted_s = BURST * REPORT_INTERVAL_S, started_s
 
     def is_due(self, state: DriverState, now_s: float) -> bool:
         """Return whether to report now."""
+        is_change = state != self._reported
         if state.finished:
-            return state != self._reported
-        if state.draining:
-            return now_s - self._attempted_s >= DRAIN_REPORT_INTERVAL_S
-        if state.applied is None and now_s - self._started_s < PLANNER_WAIT_S:
+            return is_change
+        if now_s - self._attempted_s >= DRAIN_REPORT_INTERVAL_S:
+            if state.draining:
+                return True
+        elif self._has_failed:
             return False
-        after_drain = now_s - self._drained_s < AFTER_DRAIN_S
-        interval_s = DRAIN_REPORT_INTERVAL_S if after_drain else REPORT_INTERVAL_S
-        return state != self._reported and now_s - self._attempted_s >= interval_s
+        if state.applied is None and not state.draining and now_s - self._started_s < PLANNER_WAIT_S:
+            return False
+        return is_change and self._saved_at(now_s) >= REPORT_INTERVAL_S
 
     def record_attempt(self, state: DriverState, now_s: float, *, succeeded: bool) -> None:
-        """Record that a report was made. A failed report is due again after the interval."""
-        self._reported, self._attempted_s = (state if succeeded else None), now_s
-        if state.draining:
-            self._drained_s = now_s
+        """Record that a report was made, or failed. A failed one is due again."""
+        if state != self._reported:
+            self._saved_s, self._counted_s = max(0.0, self._saved_at(now_s) - REPORT_INTERVAL_S), now_s
+        self._reported, self._attempted_s, self._has_failed = (state if succeeded else None), now_s, not succeeded
+
+    def _saved_at(self, now_s: float) -> float:
+        """Return the time without a change that further changes may use up, each of them one interval."""
+        return min(BURST * REPORT_INTERVAL_S, self._saved_s + now_s - self._counted_s)
 
 
 def report_text(
