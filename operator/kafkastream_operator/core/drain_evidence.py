@@ -73,6 +73,7 @@ class Report:
         finished: all queries have ended by themselves, and a further start of them reads nothing.
         open_splits: splits that have not reached their stop record, once another one has; not all of them.
         lost_topics: internal topics of the application that are missing or were re-created.
+        homes: the clusters that hold its internal topics, by their ids in its own configuration.
         standing_clocks: the clocks of queries that stand although there are unread records; not all of them.
     """
 
@@ -89,6 +90,7 @@ class Report:
     finished: bool = False
     open_splits: tuple[str, ...] = ()
     lost_topics: tuple[str, ...] = ()
+    homes: frozenset[str] = frozenset()
     standing_clocks: tuple[StandingClock, ...] = ()
     streams: Mapping[str, Any] | None = None
 
@@ -123,6 +125,7 @@ class Report:
             finished=report.finished,
             open_splits=report.open_splits,
             lost_topics=report.lost_topics,
+            homes=frozenset(report.homes),
             standing_clocks=report.standing_clocks,
             streams=report.streams,
         )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core import recovery
 from kafkastream_operator.core.conditions import subscription as conditions
 from kafkastream_operator.core.document import MAX_BYTES, Document, Key, make_document, misfit, pack, size
-from kafkastream_operator.core.drain_evidence import missing_evidence
+from kafkastream_operator.core.drain_evidence import missing_evidence, own_report
 from kafkastream_operator.core.finished import reads_no_more
 from kafkastream_operator.core.release import released_topics, unused
 from kafkastream_operator.core.render import PreviousStreams, Rendering, drain_rules, previous_streams, render
@@ -86,6 +86,7 @@ def next_document(
             if not finished
             else ""
         ),
+        homes=_homes(view) if not finished else (),
         secret_problem=lambda cluster, content: secret_problem(cluster, content, view.spec.secrets),
         # Without a status it is not known which releases have counted. Then none counts; the user has to write it anew.
         released=released_topics(view.released if view.status.rendered else (), view.status.released, before.draining),
@@ -110,6 +111,12 @@ def next_document(
         written = document is not previous or drifted
         return NextDocument(document, written, rendering, (), rendering.released, without_use)
     return NextDocument(previous or last, previous is None or drifted, None, refused)
+
+
+def _homes(view: View) -> Collection[str]:
+    """Return the clusters that hold internal topics of the application, by the last report of its driver."""
+    report = own_report(view.driver, view.uid)
+    return report.homes if report is not None else ()
 
 
 def _last_document(view: View, resolved: Resolved, before: PreviousStreams) -> Document | None:

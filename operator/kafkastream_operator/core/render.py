@@ -6,7 +6,7 @@ or a user releases it. Both the document and the subscription's status remember 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,8 @@ from kafkastream_operator.models.subscription import DrainingTopic
 
 WITHHELD = "withheldSecret"
 """The key, in a cluster that drains, of the Secret that it was rendered with and that is no longer bound to it."""
+
+_HOME = "it holds internal topics of the application: move them (docs/how-to/internal-topics.md#move-the-home), and restart"
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,7 @@ def render(
     next_counter: int,
     now: str,
     waits_for: Callable[[Key, int, float], str],
+    homes: Collection[str],
     released: Mapping[Key, str],
     secret_problem: Callable[[str, Mapping[str, Any]], str],
 ) -> Rendering:
@@ -104,6 +107,7 @@ def render(
         next_counter: the counter of the revision that a change would get.
         waits_for: (topic, counter of the first revision in which it drains, quiet period in seconds) to the reason why
             it is not drained; "" if it is drained.
+        homes: the clusters that hold internal topics of the application. They stay, since it cannot go on without them.
         released: {topic that a user lets go of: the reason for the Event}.
         secret_problem: (cluster id, cluster) to the reason why the cluster must not have its Secret; "" if it may. This
             also binds what drains. Otherwise a user who may only write ConfigMaps could send a Secret to any server.
@@ -127,10 +131,11 @@ def render(
         if key in released:
             leaving[key] = released[key]
             continue
-        if drain.policy == "Immediate":
+        home = _HOME if homes and {key.cluster, was.cluster, content.get("renamedFrom")} & {*homes} else ""
+        if drain.policy == "Immediate" and not home:
             leaving[key] = "its stream has drain.policy: Immediate"
             continue
-        why = waits_for(key, revision, _seconds(drain.quiet_period))
+        why = waits_for(key, revision, _seconds(drain.quiet_period)) or home
         if not why:
             leaving[key] = "drained"
             continue

@@ -239,3 +239,33 @@ def message_of_safety(world: World, life: str) -> str:
     status, message = drained_of(world.stream_status("orders", [world.reader(life, revision="")]))
     assert status == "False"
     return message
+
+
+def with_homes(world: World, *homes: str) -> World:
+    """Let the driver report the clusters that hold its internal topics, with east drained."""
+    world.driver_reports(east__orders=DRAINED)
+    driver = world.driver
+    assert driver is not None and driver.report is not None
+    world.driver = replace(driver, report=replace(driver.report, homes=frozenset(homes)))
+    return world.settle()
+
+
+@pytest.mark.parametrize("policy", ["WhenDrained", "Immediate"])
+def test_the_home_of_internal_topics_stays_until_they_have_moved(policy: str) -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("east"), cluster("west"), policy=policy).settle()
+    with_homes(world, "east")
+    world.stream("orders", cluster("west"), policy=policy).settle()
+    with_homes(world, "east")
+    assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
+    assert "east/orders: it holds internal topics of the application: move them" in world.message("Drained")
+    assert with_homes(world, "west").rendered() == {"west/orders": "Active"}
+
+
+def test_a_renamed_home_stays() -> None:
+    world = with_homes(running(updateStrategy="Reload"), "east")
+    world.stream("orders", cluster("new", bootstrapServers="east:9092", renamedFrom="east"), cluster("west")).settle()
+    world.driver_reports().settle()
+    world.stream("orders", cluster("west")).settle()
+    world.driver_reports(new__orders=DRAINED)
+    assert with_homes(world, "east").rendered()["new/orders"] == "Draining"
