@@ -27,7 +27,7 @@ from kafkastream_operator.models.subscription import DrainingTopic
 WITHHELD = "withheldSecret"
 """The key, in a cluster that drains, of the Secret that it was rendered with and that is no longer bound to it."""
 
-_HOME = "it holds internal topics of the application: move them (docs/how-to/internal-topics.md#move-the-home), and restart"
+_HOME = "it holds internal topics of the application: move them (docs/how-to/internal-topics.md#move-the-home)"
 
 
 @dataclass(frozen=True)

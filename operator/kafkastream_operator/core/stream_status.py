@@ -52,7 +52,7 @@ def stream_status(
     waiting = remainders(name, entry, readers, before, at_once=at_once)
     clusters = verdicts(name, catalog, waiting, everybody, before, now=now)
     named = [reader for reader in readers if not reader.orphan]
-    ready = _ready(catalog, name)
+    ready = _ready(catalog, name, named)
     in_force, count = _in_force(named, name, entry, ready, generation)
     conditions = [ready, _stalled(ready), _reconciling(named, name, entry), drained(readers, waiting), in_force]
     return KafkaStreamStatus(
@@ -81,7 +81,7 @@ def _names(clusters: Sequence[ClusterStatus]) -> str:
     return ""
 
 
-def _ready(catalog: Catalog, name: str) -> Condition:
+def _ready(catalog: Catalog, name: str, readers: Sequence[Subscriber]) -> Condition:
     entry = catalog.streams[name]
     if entry.content is None:
         text = f"not rolled out; the stream stays as it was: {entry.problem}"
@@ -89,6 +89,8 @@ def _ready(catalog: Catalog, name: str) -> Condition:
     if entry.conflict:
         text = f"{entry.conflict}: an application that reads both gets neither change"
         return condition("Ready", "Conflict", text)
+    if rejections := [f"{reader.application}: {reader.rejection}" for reader in readers if reader.rejection]:
+        return condition("Ready", "Rejected", first_few(rejections, 5, separator="; "))
     shadows = [origin for origin, streams in catalog.shadowed.items() if name in streams]
     if shadows:
         return condition("Ready", "Shadows", f"this stream wins over the one in {', '.join(shadows)}")

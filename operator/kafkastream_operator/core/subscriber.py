@@ -59,6 +59,14 @@ class Subscriber:
         return any(known.type == kind and known.status == status for known in self.status.conditions)
 
     @property
+    def rejection(self) -> str:
+        """Why its driver does not use its document; "" if it does not reject it."""
+        conditions = self.status.conditions
+        return next(
+            (known.message for known in conditions if (known.type, known.reason) == ("RolledOut", "Rejected")), ""
+        )
+
+    @property
     def ready_reason(self) -> str:
         """The reason of the subscription's `Ready`; "" without one."""
         return next((known.reason for known in self.status.conditions if known.type == "Ready"), "")

@@ -514,6 +514,13 @@ OF_STREAMS: Mapping[str, tuple[Row, ...]] = {
             "correct the field that the message names",
         ),
         Row("Conflict", "False", "it disagrees with another stream about a cluster", "write the same in both"),
+        Row(
+            "Rejected",
+            "False",
+            "the drivers of the named applications go on with the document before. The change that they reject, "
+            "with the cause, may be one of another stream of theirs",
+            "correct or revert the change that the message names",
+        ),
     ),
     "Reconciling": (
         Row("Settled", "False", "no roll-out is under way"),

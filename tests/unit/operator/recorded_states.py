@@ -431,7 +431,7 @@ STREAMS: dict[str, tuple[Callable[[], Json], str]] = {
     "a change under way": (lambda: stream(changed()), "Progressing"),
     "a change that no subscription has yet": (lambda: stream(asking().stream("orders", EAST, WEST)), "Progressing"),
     "a change in a pause": (lambda: stream(paused()), "Progressing"),
-    "a change that needs a person": (lambda: stream(rejected()), "Healthy"),
+    "a change that a driver rejects": (lambda: stream(rejected()), "Degraded"),
     "a drain": (lambda: stream(draining()), "Healthy"),
     "an invalid stream": (
         lambda: stream(changed("Auto", cluster("west", startingOffsets="sometimes"))),

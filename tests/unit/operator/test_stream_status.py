@@ -490,3 +490,30 @@ def test_a_status_of_a_newer_operator_stays_readable() -> None:
         newer = status.model_dump(by_alias=True, mode="json")
         newer["fleet"] = newer["conditions"][0]["fleet"] = {"of": "a later version"}
         assert model.model_validate(newer) == status
+
+
+def test_a_cluster_with_other_brokers_under_its_id_is_not_ready() -> None:
+    # Given a driver that reads the cluster on as it was, since the new brokers are another Kafka cluster
+    world = running(updateStrategy="Reload").driver_reports()
+    world.stream("orders", cluster("east", bootstrapServers="new:9092")).settle()
+    driver, document = world.driver, world.document
+    assert driver is not None and driver.report is not None and document is not None
+    why = "east is another Kafka cluster"
+    world.driver = replace(driver, report=replace(driver.report, rejected=(document.revision.token, why)))
+    world.settle()
+
+    # Then neither a person nor a GitOps tool takes the stream for ready
+    conditions = {condition.type: condition for condition in status_of(world).conditions}
+    assert (conditions["Ready"].status, conditions["Ready"].reason) == ("False", "Rejected")
+    assert conditions["Ready"].message.startswith(
+        "app: the driver rejects revision 2 and keeps the one before: east is"
+    )
+    assert {kind: conditions[kind].status for kind in ("Stalled", "Reconciling", "InForce")} == {
+        "Stalled": "True",
+        "Reconciling": "False",
+        "InForce": "False",
+    }
+
+    # And with the old brokers it is in force again
+    world.stream("orders", cluster("east")).settle().driver_reports().settle()
+    assert status_of(world).conditions[2].reason == "Valid"
