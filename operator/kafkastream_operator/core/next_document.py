@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core import recovery
@@ -14,6 +15,7 @@ from kafkastream_operator.core.finished import reads_no_more
 from kafkastream_operator.core.release import released_topics, unused
 from kafkastream_operator.core.render import PreviousStreams, Rendering, drain_rules, previous_streams, render
 from kafkastream_operator.core.resolve import Resolved
+from kafkastream_operator.core.rollout.in_force import takes_changes_live
 from kafkastream_operator.core.secret_bindings import secret_problem
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.core.view import View
@@ -69,7 +71,8 @@ def next_document(
     if (paused or resolved.problem) and last is not None:
         return NextDocument(last, True, None, ())
     next_revision, finished = recovery.next_revision(view, previous), reads_no_more(view)
-    rendering = render(
+    rendered_with = partial(
+        render,
         resolved,
         before,
         next_counter=next_revision.counter or 1,
@@ -91,6 +94,9 @@ def next_document(
         # Without a status it is not known which releases have counted. Then none counts; the user has to write it anew.
         released=released_topics(view.released if view.status.rendered else (), view.status.released, before.draining),
     )
+    rendering = rendered_with(together=_costs_a_restart(view))
+    if previous is None or rendering.streams != previous.streams:
+        rendering = rendered_with(together=False)  # what is drained leaves with a change that is due anyway
     if previous is not None and rendering.streams == previous.streams:
         revision = replace(next_revision, hash=previous.hash)
         document = Document(revision, previous.streams, rendering.drain, view.uid)
@@ -111,6 +117,12 @@ def next_document(
         written = document is not previous or drifted
         return NextDocument(document, written, rendering, (), rendering.released, without_use)
     return NextDocument(previous or last, previous is None or drifted, None, refused)
+
+
+def _costs_a_restart(view: View) -> bool:
+    """Return whether the application is restarted for each change of the document."""
+    strategy = view.spec.update_strategy
+    return strategy == "Restart" or (strategy == "Auto" and not takes_changes_live(view.driver))
 
 
 def _homes(view: View) -> Collection[str]:

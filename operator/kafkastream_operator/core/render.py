@@ -27,6 +27,7 @@ from kafkastream_operator.models.subscription import DrainingTopic
 WITHHELD = "withheldSecret"
 """The key, in a cluster that drains, of the Secret that it was rendered with and that is no longer bound to it."""
 
+_TOGETHER = "it is drained, and leaves with the other topics of its cluster: one restart is enough for all"
 _HOME = "it holds internal topics of the application: move them (docs/how-to/internal-topics.md#move-the-home)"
 
 
@@ -98,6 +99,7 @@ def render(
     now: str,
     waits_for: Callable[[Key, int, float], str],
     homes: Collection[str],
+    together: bool,
     released: Mapping[Key, str],
     secret_problem: Callable[[str, Mapping[str, Any]], str],
 ) -> Rendering:
@@ -108,6 +110,7 @@ def render(
         waits_for: (topic, counter of the first revision in which it drains, quiet period in seconds) to the reason why
             it is not drained; "" if it is drained.
         homes: the clusters that hold internal topics of the application. They stay, since it cannot go on without them.
+        together: whether a drained topic stays while others of its cluster drain, since each change costs a restart.
         released: {topic that a user lets go of: the reason for the Event}.
         secret_problem: (cluster id, cluster) to the reason why the cluster must not have its Secret; "" if it may. This
             also binds what drains. Otherwise a user who may only write ConfigMaps could send a Secret to any server.
@@ -116,7 +119,7 @@ def render(
     renamed = renames(resolved.streams)
     carried = {renamed_to(key, renamed): key for key in before.entries}
     carried |= {key: key for key in before.entries if key in carried}
-    draining: list[DrainingTopic] = []
+    drains: dict[Key, tuple[DrainingTopic, str]] = {}
     owners: dict[Key, Mapping[str, Mapping[str, Any]]] = {}
     leaving: dict[Key, str] = {}
     for key, was in sorted(carried.items()):
@@ -136,21 +139,20 @@ def render(
             leaving[key] = "its stream has drain.policy: Immediate"
             continue
         why = waits_for(key, revision, _seconds(drain.quiet_period)) or home
-        if not why:
-            leaving[key] = "drained"
-            continue
-        draining.append(
-            DrainingTopic(
-                cluster=key.cluster,
-                topic=key.topic,
-                stream=stream,
-                since=mark.since if mark is not None else now,
-                revision=revision,
-                quiet_period=drain.quiet_period,
-                timeout=drain.timeout,
-                message=(secret_problem(key.cluster, _with_secret(content)) or why)[:1024],
-            )
+        topic = DrainingTopic(
+            cluster=key.cluster,
+            topic=key.topic,
+            stream=stream,
+            since=mark.since if mark is not None else now,
+            revision=revision,
+            quiet_period=drain.quiet_period,
+            timeout=drain.timeout,
+            message=(secret_problem(key.cluster, _with_secret(content)) or why or _TOGETHER)[:1024],
         )
+        drains[key] = topic, why
+    held = {key.cluster for key, (_, why) in drains.items() if why} if together else set()
+    leaving |= {key: "drained" for key, (_, why) in drains.items() if not why and key.cluster not in held}
+    draining = [topic for key, (topic, _) in drains.items() if key not in leaving]
     streams = _merged(resolved.streams, draining, owners, secret_problem)
     return Rendering(streams, drain_rules(streams, resolved, before), tuple(draining), leaving)
 

@@ -368,3 +368,48 @@ def test_a_mistake_in_a_stream_does_not_shorten_its_quiet_period(mistake: dict[s
     assert world.condition("StreamsResolved") == ("False", "InvalidStream")
     assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
     assert {drain.quiet_period for drain in world.status.draining} == {"1h"}
+
+
+def reports_drained(world: World, *topics: str) -> None:
+    """Let the driver report these topics of east as drained, and the others as read."""
+    names = ("a", "b", "orders")
+    written = TopicReport(lag=0, quiet_s=1)
+    world.driver_reports(**{f"east__{name}": DRAINED if name in topics else written for name in names}).settle()
+
+
+@pytest.mark.parametrize(("strategy", "changes"), [("Restart", 1), ("Reload", 3)])
+def test_topics_that_fall_quiet_one_after_another_cost_one_restart(strategy: str, changes: int) -> None:
+    # Given a cluster of three topics that is taken out
+    world = running(updateStrategy=strategy)
+    world.stream("orders", cluster("east", "a", "b", "orders"), cluster("west")).settle()
+    world.later(minutes=5).settle().driver_starts().driver_reports().settle()
+    world.stream("orders", cluster("west")).settle()
+    world.later(minutes=5).settle().driver_starts().driver_reports().settle()
+    assert world.document is not None
+    before = world.document.revision.counter
+
+    # When they fall quiet one after another, then a restart waits for the last one, and a live change for none
+    for topics in (["a"], ["a", "b"], ["a", "b", "orders"]):
+        reports_drained(world, *topics)
+        if strategy == "Restart" and "orders" not in topics:
+            assert len(world.rendered()) == 4
+            assert "east/a: it is drained, and leaves with the other topics of its cluster" in world.message("Drained")
+        world.later(minutes=5).settle()
+    assert world.rendered() == {"west/orders": "Active"}
+    assert world.document.revision.counter - before == changes
+
+
+def test_a_drained_topic_leaves_with_a_restart_that_is_due_anyway() -> None:
+    world = running(updateStrategy="Restart")
+    world.stream("orders", cluster("east", "a", "b", "orders"), cluster("west")).settle()
+    world.later(minutes=5).settle().driver_starts().driver_reports().settle()
+    world.stream("orders", cluster("west")).settle()
+    world.later(minutes=5).settle().driver_starts().driver_reports().settle()
+    reports_drained(world, "a")
+    world.stream("orders", cluster("west"), cluster("north")).settle()
+    assert world.rendered() == {
+        "east/b": "Draining",
+        "east/orders": "Draining",
+        "north/orders": "Active",
+        "west/orders": "Active",
+    }
