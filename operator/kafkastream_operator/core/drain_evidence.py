@@ -47,7 +47,7 @@ class TopicReport:
             the draining revision. Any error sets it back to 0.
         open_transaction: the last stable offset of a partition is behind its high watermark.
         kafka_id: the `cluster.id` that the brokers report; "" if the driver reports none.
-        never_reached: no query has ever read the cluster, and it does not answer: there is nothing to read on.
+        never_reached: no query has ever read the cluster, and it does not answer.
         finished: all queries have read all its splits to their ends, and read them no more.
     """
 
@@ -233,8 +233,10 @@ def own_report(driver: Driver | None, subscription: str) -> Report | None:
 
 
 def _unfinished(topic: TopicReport, quiet_s: float) -> str:
-    if topic.never_reached or topic.finished:
+    if topic.finished:
         return ""
+    if topic.never_reached:
+        return "its cluster was never reached, and may hold records: correct its servers or the network, or release it"
     if topic.lag is None:
         return "its lag is not known: a query does not run, or the cluster does not answer; see the driver's log"
     if topic.lag > 0:

@@ -40,7 +40,7 @@ class ReportedTopic(_ReportPart):
         quiet_s: seconds for which no end offset has moved, since the driver has the revision in which the topic drains.
         open_transaction: whether an open transaction hides records of a partition.
         kafka_id: the `cluster.id` that the brokers report; None if they report none.
-        never_reached: whether no query has ever read its cluster, and the cluster answers none: then nothing drains.
+        never_reached: whether no query has ever read its cluster, and the cluster answers none.
         finished: whether all queries have read all its splits to their ends, and read them no more: nothing drains.
     """
 

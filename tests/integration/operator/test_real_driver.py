@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from dynamic_kafka.contract.kubernetes_names import MOUNT_PATH, REVISION_ANNOTATION
+from dynamic_kafka.contract.kubernetes_names import MOUNT_PATH, RELEASE_ANNOTATION, REVISION_ANNOTATION
 from tests.integration.operator.stage import DOCUMENT, SUBSCRIPTIONS, Stage, condition
 from tests.support.fixtures import Brokers, kept_open
 from tests.support.kafka import KafkaCluster
@@ -224,8 +224,11 @@ def test_a_mistyped_cluster_is_a_condition_and_drains_at_once(job: Job) -> None:
     job.wait_rows()
     wait_until(lambda: stage.notes("NeverReached"), "the event")
 
-    # And when it is taken out again, nothing waits for a quiet period
+    # And when it is taken out again, it stays, since nobody has seen that it is empty, until a person lets go of it
     stage.stream("orders", b, quietPeriod="1d")
+    stage.wait_verdict("west", "Draining", "its cluster was never reached", timeout=PATIENCE_S)
+    released = {"metadata": {"annotations": {RELEASE_ANNOTATION: "west"}}}
+    stage.api.patch(SUBSCRIPTIONS, "app", stage.namespace, released)
     stage.wait_document({f"b/{TOPIC}": "Active"}, timeout=PATIENCE_S)
     stage.wait_condition("ClusterNeverReached", "AllReached", timeout=PATIENCE_S)
     job.produce("b", 10)

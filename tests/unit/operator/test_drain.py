@@ -35,14 +35,14 @@ def test_a_silent_driver_with_an_older_revision_waits_for_it() -> None:
     assert "has not reported for more than 30 s" in world.message("Drained")
 
 
-def test_a_cluster_that_was_never_reached_drains_at_once() -> None:
+def test_a_cluster_that_was_never_reached_stays_until_it_is_reached_or_released() -> None:
     world = removed()
-    world.driver_reports(east__orders=TopicReport(lag=None, quiet_s=0))
-    world.settle()
-    assert world.condition("Drained") == ("False", "Draining")
-    world.driver_reports(east__orders=TopicReport(lag=None, quiet_s=0, never_reached=True))
-    world.settle()
-    assert world.rendered() == {"west/orders": "Active"}
+    world.driver_reports(east__orders=TopicReport(lag=None, quiet_s=0, never_reached=True)).settle()
+    assert "east/orders: its cluster was never reached, and may hold records" in world.message("Drained")
+    world.later(days=3).driver_reports(east__orders=TopicReport(lag=None, quiet_s=9e9, never_reached=True)).settle()
+    assert world.rendered()["east/orders"] == "Draining"
+    world.released = frozenset({"east"})
+    assert world.settle().rendered() == {"west/orders": "Active"}
 
 
 def test_a_cluster_that_comes_back_is_active_again() -> None:
