@@ -166,8 +166,7 @@ def stream_status_of(stream: Object) -> KafkaStreamStatus:
 def rendered_config_map(cache: Cache, namespace: str, name: str, subscription: Object) -> ConfigMap | None:
     """Return the ConfigMap of a subscription's document; None if it does not exist or is being deleted.
 
-    It belongs to the subscription that its label names. If somebody has edited the label, the UID in the document
-    decides.
+    `owner_of` says to which subscription it belongs.
     """
     config_map = cache.get(CONFIG_MAPS, namespace, name)
     if config_map is None or config_map["metadata"].get("deletionTimestamp"):
@@ -175,7 +174,8 @@ def rendered_config_map(cache: Cache, namespace: str, name: str, subscription: O
     document, drifted = document_in(cache, config_map)
     meta = subscription["metadata"]
     labelled = subscription_named_in(config_map) == meta["name"]
-    ours = labelled or (document is not None and document.subscription == meta["uid"])
+    owner = subscription if labelled else owner_of(cache, config_map)
+    ours = owner is not None and owner["metadata"]["uid"] == meta["uid"]
     drifted = drifted or not labelled or labels_of(config_map).get(ROLE_LABEL) != RENDERED_ROLE
     return ConfigMap(config_map["metadata"]["resourceVersion"], ours, document, drifted)
 
@@ -191,7 +191,11 @@ def claims(subscription: Object | None, config_map: str) -> bool:
 
 
 def owner_of(cache: Cache, config_map: Object) -> Object | None:
-    """Return the subscription to which a rendered ConfigMap belongs, by its label or its document; None without one."""
+    """Return the subscription to which a rendered ConfigMap belongs; None without one.
+
+    Its label names it. If somebody has edited the label, the UID in the document decides. A document whose subscription
+    is gone, perhaps as it was renamed, goes over to another one of the same application, with what drains.
+    """
     namespace, name = config_map["metadata"]["namespace"], config_map["metadata"]["name"]
     if not name.endswith(CONFIG_MAP_SUFFIX):
         return None
@@ -201,10 +205,15 @@ def owner_of(cache: Cache, config_map: Object) -> Object | None:
     document, _ = document_in(cache, config_map)
     if document is None:
         return None
-    for subscription in cache.all(SUBSCRIPTIONS, namespace):
-        if subscription["metadata"]["uid"] == document.subscription and claims(subscription, name):
+    claiming = [known for known in cache.all(SUBSCRIPTIONS, namespace) if claims(known, name)]
+    for subscription in claiming:
+        if subscription["metadata"]["uid"] == document.subscription:
             return subscription
-    return None
+    if labels_of(config_map).get(ROLE_LABEL) != RENDERED_ROLE:
+        return None
+    return min(
+        (known for known in claiming if not known["metadata"].get("deletionTimestamp")), key=_creation, default=None
+    )
 
 
 def subscription_named_in(config_map: Object) -> str:

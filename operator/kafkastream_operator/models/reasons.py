@@ -162,8 +162,8 @@ OF_SUBSCRIPTIONS: Mapping[str, tuple[Row, ...]] = {
         Row(
             "ConfigMapTaken",
             "False",
-            "a ConfigMap of that name belongs to a user, or to another subscription, by its label and its content; "
-            "the operator leaves it alone",
+            "a ConfigMap of that name belongs to a user, or to another subscription that is there, by its label "
+            "and its content; the operator leaves it alone",
             "delete it, if no job reads it; another subscription's also has what drains",
         ),
         Row(

@@ -28,3 +28,14 @@ def test_a_cluster_is_released_when_the_last_stream_drops_it(stage: Stage, opera
     stage.wait_verdict("east", "InUse", "stream payments names it, or one of its servers")
     stage.api.delete(STREAMS, "payments", stage.namespace)
     stage.wait_verdict("east", "Released")
+
+
+def test_a_renamed_subscription_goes_on_with_the_document(stage: Stage, operator: OperatorProcess) -> None:
+    stage.stream("orders", cluster("east"))
+    stage.subscription()
+    stage.wait_document({"east/orders": "Active"})
+    stage.api.delete(SUBSCRIPTIONS, "app", stage.namespace)
+    stage.subscription("renamed")
+    stage.stream("orders", cluster("west"))
+    stage.wait_document({"east/orders": "Draining", "west/orders": "Active"})
+    stage.wait_condition("Ready", "NotRunning", name="renamed")

@@ -17,7 +17,8 @@ from dynamic_kafka.contract.kubernetes_names import (
     SUBSCRIPTION_LABEL,
 )
 from dynamic_kafka.metadata.model import Revision
-from kafkastream_operator.core.document import make_document, pack
+from kafkastream_operator.core.decide import decide
+from kafkastream_operator.core.document import Key, draining_in, make_document, pack
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING
 from kafkastream_operator.core.stream_status import stream_status
 from kafkastream_operator.handlers import subscription_view
@@ -167,14 +168,32 @@ def test_a_large_documents_text_decides_about_drift(there: Namespace, more: byte
     assert seen.view.config_map.drifted == drifted
 
 
-@pytest.mark.parametrize("what", ["without the subscription", "with another subscription"])
+@pytest.mark.parametrize("what", ["without the role", "without both"])
 def test_a_document_without_label_and_uid_is_not_ours(there: Namespace, what: str) -> None:
-    edited(there, LABELS[what], "another-uid")
+    edited(there, LABELS[what] | {SUBSCRIPTION_LABEL: "other"}, "another-uid")
     seen = observe_subscription(there.cache, "ns", "app", START, DEFAULT_TIMING)
     assert seen is not None
     assert seen.view.config_map is not None
     assert not seen.view.config_map.ours
-    assert "is gone" in there.safe()[1]
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["is there", "is gone"])
+def test_a_document_goes_over_when_its_subscription_is_gone(there: Namespace, *, is_there: bool) -> None:
+    # Given the document of another subscription of the same application, as after a rename
+    edited(there, LABELS["with another subscription"], "another-uid")
+    if is_there:
+        spec = {"applicationRef": {"name": "app"}, "streams": {"ids": ["orders"]}}
+        there.put(SUBSCRIPTIONS, "other", spec=spec, status={})
+    seen = observe_subscription(there.cache, "ns", "app", START, DEFAULT_TIMING)
+    assert seen is not None and seen.view.config_map is not None
+    assert seen.view.config_map.ours != is_there
+    if not is_there:
+        # Then what it read and drained is kept, under this subscription
+        document = decide(seen.view).document
+        assert document is not None
+        assert document.subscription == "kafkastreamsubscriptions-app"
+        assert list(draining_in(document.streams)) == [Key("east", "orders")]
+        assert "is gone" not in there.safe()[1]
 
 
 def test_a_subscription_without_a_document_blocks_nothing(there: Namespace) -> None:
