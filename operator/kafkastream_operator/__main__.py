@@ -16,6 +16,7 @@ import kopf
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.options.command_line import parse_flags
 from dynamic_kafka.options.durations import parse_duration_ms
+from kafkastream_operator.core.rollout.budget import Limits
 from kafkastream_operator.core.rollout.step import Timing
 from kafkastream_operator.errors import LoginError
 from kafkastream_operator.handlers.health import LIVENESS_EXAMPLE, Health, answer_probes
@@ -142,8 +143,15 @@ def _parser() -> argparse.ArgumentParser:
         "--max-restarts",
         type=_count,
         metavar="N",
-        default=MAX_RESTARTS,
-        help="how many restarts of applications may be in flight, in each namespace and in all (%(default)s)",
+        default=MAX_RESTARTS.in_all,
+        help="how many restarts of applications may be in flight in all (%(default)s)",
+    )
+    parser.add_argument(
+        "--max-restarts-per-namespace",
+        type=_count,
+        metavar="N",
+        default=MAX_RESTARTS.per_namespace,
+        help="how many of them in one namespace (%(default)s)",
     )
     for name, read, doc in (
         ("confirm", _second_or_more, "how long a restart may take until its patch counts as lost"),
@@ -170,7 +178,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LoginError as error:
         login = f"--kubeconfig {given.kubeconfig}" if given.kubeconfig else "no --kubeconfig, not in a pod"
         parser.error(f"{login}: {error}")
-    operator = Operator(api, given.namespace, given.workers, timing, health, max_restarts=given.max_restarts)
+    limits = Limits(given.max_restarts, given.max_restarts_per_namespace)
+    operator = Operator(api, given.namespace, given.workers, timing, health, max_restarts=limits)
     flag, url = "--liveness", given.liveness
     try:
         if url:

@@ -1,21 +1,21 @@
 """Collect all restarts from the cache, and let one begin at a time. Operator; `reconcile.py` calls it in workers.
 
-`core.rollout.budget` decides. Only the order of two workers' writes is made here: the restart that a worker begins is
-in the cache before another worker counts.
+`core.rollout.budget` decides. Only the order of two workers' writes is made here: a worker takes a place before it
+reconciles, so that no other worker counts without it. No lock is held while a worker writes.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 
 from pydantic import ValidationError
 
 from dynamic_kafka.contract.kubernetes_names import RELEASE_ROLLOUT_ANNOTATION, config_map_name
 from kafkastream_operator.core.application import Application
-from kafkastream_operator.core.rollout.budget import Restart, StreamKey, Turn, restart_of, turns
+from kafkastream_operator.core.rollout.budget import Limits, Restart, StreamKey, Turn, restart_of, turns
 from kafkastream_operator.handlers.stream_subscribers import application_api_version
 from kafkastream_operator.handlers.subscription_view import document_in, status_of
 from kafkastream_operator.kube.api import APPLICATIONS, CONFIG_MAPS, STREAMS, SUBSCRIPTIONS, Object
@@ -24,31 +24,41 @@ from kafkastream_operator.models.stream import RolloutRules
 from kafkastream_operator.models.subscription import SubscriptionStatus
 from kafkastream_operator.spark.kinds import KINDS
 
-MAX_RESTARTS = 5
-"""How many restarts may be in flight, unless `--max-restarts` says otherwise."""
+MAX_RESTARTS = Limits(in_all=10, per_namespace=5)
+"""How many restarts may be in flight, unless the options say otherwise."""
 
 
 class Restarts:
     """The restarts of all subscriptions.
 
     Args:
-        limit: how many may be in flight.
+        limits: how many may be in flight.
         wake: adds a subscription to the queue, because its turn has come.
     """
 
-    def __init__(self, cache: Cache, limit: int = MAX_RESTARTS, wake: Callable[[Ref], None] = lambda job: None) -> None:
-        self._cache, self._limit, self._wake = cache, limit, wake
+    def __init__(
+        self, cache: Cache, limits: Limits = MAX_RESTARTS, wake: Callable[[Ref], None] = lambda job: None
+    ) -> None:
+        self._cache, self._limits, self._wake = cache, limits, wake
         self._lock = threading.Lock()
+        self._begun: set[Ref] = set()
 
     @contextmanager
     def taking_turns(self, job: Ref) -> Iterator[Turn | None]:
-        """Yield the place of a subscription in the order, and hold off all other restarts while it is reconciled.
+        """Yield the place of a subscription in the order. If its turn has come, it counts while it is reconciled.
 
         If it has not begun a restart, yield None. Afterwards, wake the restarts whose turn has come.
         """
-        before = self._status(job)
-        with self._lock if _has_begun(before) else nullcontext():
-            yield self._turn_of(job) if _has_begun(before) else None
+        before, turn = self._status(job), None
+        if _has_begun(before):
+            with self._lock:
+                turn = self._turn_of(job)
+                if turn is not None and not turn.hindrance:
+                    self._begun.add(job)
+        try:
+            yield turn
+        finally:
+            self._begun.discard(job)
         after = self._status(job)
         restarts = any(status.rollout is not None and status.rollout.method == "Restart" for status in (before, after))
         if restarts and before != after:
@@ -69,10 +79,11 @@ class Restarts:
             if subscription is None or (restart := self._restart(subscription)) is None:
                 continue
             waiting = ref == job or (restart.waiting and not subscription["metadata"].get("deletionTimestamp"))
-            restarts.append(replace(restart, waiting=waiting))
+            begins = ref in self._begun and ref != job
+            restarts.append(replace(restart, waiting=waiting and not begins, in_flight=restart.in_flight or begins))
         keys = {key for restart in restarts for key in restart.streams}
         rules = {key: self._cache.derive(stream, _rules) for key in keys if (stream := self._stream(key)) is not None}
-        return turns(restarts, rules, self._limit)
+        return turns(restarts, rules, self._limits)
 
     def _restart(self, subscription: Object) -> Restart | None:
         status = self._cache.derive(subscription, status_of)

@@ -16,6 +16,7 @@ from typing import Any
 import kopf
 
 from dynamic_kafka.contract.kubernetes_names import SUBSCRIPTION_LABEL
+from kafkastream_operator.core.rollout.budget import Limits
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING, Timing
 from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers.health import Health
@@ -76,7 +77,7 @@ class Operator:
         timing: Timing = DEFAULT_TIMING,
         health: Health | None = None,
         *,
-        max_restarts: int = MAX_RESTARTS,
+        max_restarts: Limits = MAX_RESTARTS,
     ) -> None:
         self.api, self.cache = api, Cache()
         self.health = health or Health()

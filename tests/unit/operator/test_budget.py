@@ -10,7 +10,7 @@ import pytest
 
 from kafkastream_operator.core.application import Application
 from kafkastream_operator.core.figures import subscription_figures
-from kafkastream_operator.core.rollout.budget import Restart, StreamKey, restart_of, turns
+from kafkastream_operator.core.rollout.budget import Limits, Restart, StreamKey, restart_of, turns
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.models.conditions import condition
 from kafkastream_operator.models.stream import RolloutRules
@@ -239,30 +239,55 @@ TURNS: dict[str, tuple[list[Restart], RolloutRules, str]] = {
 @pytest.mark.parametrize("case", TURNS)
 def test_turns_follow_the_order(case: str) -> None:
     restarts, rules, expected = TURNS[case]
-    ordered = turns(restarts, {StreamKey("ns", "orders"): rules}, 2)
+    ordered = turns(restarts, {StreamKey("ns", "orders"): rules}, Limits(2, 2))
     reasons = [":RolloutPaused" if turn.paused else ":Queued" if turn.hindrance else "" for turn in ordered]
     assert " ".join(turn.restart.name + reason for turn, reason in zip(ordered, reasons, strict=True)) == expected
     assert [turn.place for turn in ordered] == list(range(1, len(ordered) + 1))
 
 
 def test_a_pause_names_the_failure_and_the_way_out() -> None:
-    (turn,) = turns([FAILED, waits("a")], {}, 2)
+    (turn,) = turns([FAILED, waits("a")], {}, Limits(2, 2))
     assert "subscription f" in turn.hindrance
     assert "kss/f kafkastream.dev/release-rollout=l/2" in turn.hindrance
 
 
 def test_a_full_budget_names_the_restarts_that_fill_it() -> None:
-    *_, turn = turns([flies("x"), waits("a"), waits("b")], {}, 2)
+    *_, turn = turns([flies("x"), waits("a"), waits("b")], {}, Limits(2, 2))
     assert "(2): x, a. If one hangs" in turn.hindrance
     assert "kss/NAME kafkastream.dev/release-rollout=TOKEN" in turn.hindrance
 
 
 def test_a_full_budget_names_none_of_another_namespace() -> None:
     elsewhere = replace(flies("x"), namespace="other", streams=frozenset({StreamKey("other", "orders")}))
-    *_, turn = turns([elsewhere, flies("y"), waits("a")], {}, 2)
+    *_, turn = turns([elsewhere, flies("y"), waits("a")], {}, Limits(2, 2))
     assert "(2): y and 1 in other namespaces. If" in turn.hindrance
-    *_, turn = turns([elsewhere, waits("a")], {}, 1)
+    *_, turn = turns([elsewhere, waits("a")], {}, Limits(1, 1))
     assert "(1): 1 in other namespaces. If" in turn.hindrance
+
+
+def test_a_namespace_that_has_no_room_leaves_it_to_the_others() -> None:
+    other = frozenset({StreamKey("other", "bills")})
+    mine, *theirs = turns(
+        [flies("x"), waits("a"), replace(waits("b"), namespace="other", streams=other)], {}, Limits(2, 1)
+    )
+    assert "as --max-restarts-per-namespace allows (1): x. If one hangs" in mine.hindrance
+    assert [(turn.restart.namespace, turn.hindrance) for turn in theirs] == [("other", "")]
+
+
+def test_restarts_that_hang_hold_up_their_own_namespace_only() -> None:
+    other = frozenset({StreamKey("other", "bills")})
+    hanging = [replace(flies(name), hangs=True) for name in "xy"]
+    theirs = replace(waits("b"), namespace="other", streams=other)
+    mine, others = turns([*hanging, waits("a"), theirs], {}, Limits(2, 2))
+    assert "as --max-restarts-per-namespace allows (2): x, y. If one hangs, release it" in mine.hindrance
+    assert (others.restart.name, others.hindrance) == ("b", "")
+
+
+@pytest.mark.parametrize(("reason", "hangs"), [("RollingOut", False), ("Starting", True)])
+def test_a_restart_without_a_driver_for_long_hangs(reason: str, hangs: bool) -> None:
+    shown = restart_of("ns", "app", ["orders"], status("Patched", reason), PATCHED)
+    assert shown is not None
+    assert (shown.in_flight, shown.hangs) == (True, hangs)
 
 
 @pytest.mark.parametrize(("reason", "moves"), [("RollingOut", True), ("Queued", False), ("RolloutPaused", False)])

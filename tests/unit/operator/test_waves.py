@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from kafkastream_operator.core.rollout.budget import Restart, Rules, StreamKey, Turn, restart_of, turns
+from kafkastream_operator.core.rollout.budget import Limits, Restart, Rules, StreamKey, Turn, restart_of, turns
 from kafkastream_operator.models.stream import KafkaStreamStatus, RolloutRules
 from tests.unit.operator.checked_world import BrokenPromiseError, CheckedWorld, OverError
 from tests.unit.operator.test_stories import a_story
@@ -79,7 +79,9 @@ class Wave:
         for_now = [restart for restart in self.restarts() if restart.name != name]
         (own,) = [restart for restart in self.restarts() if restart.name == name]
         for_now.append(Restart(**{**vars(own), "waiting": True}))
-        return next(turn for turn in turns(for_now, self.rules, self.limit) if turn.restart.name == name)
+        return next(
+            turn for turn in turns(for_now, self.rules, Limits(self.limit, self.limit)) if turn.restart.name == name
+        )
 
 
 def wave(count: int = 5, **rules: object) -> Wave:
@@ -227,7 +229,7 @@ def test_a_waiting_restart_keeps_its_place_through_newer_changes() -> None:
 
 
 @pytest.mark.parametrize("policy", ["WhenDrained", "Immediate"])
-def test_nothing_is_drained_of_while_restarts_wait(policy: str) -> None:
+def test_nothing_drains_to_its_end_while_restarts_wait(policy: str) -> None:
     fleet = wave(3)
     before = KafkaStreamStatus()
     for world in fleet.worlds.values():

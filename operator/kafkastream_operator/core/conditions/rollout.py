@@ -117,7 +117,7 @@ def starting(revision: Revision) -> Condition:
     """Say that the application was submitted again, and that its driver takes its time."""
     text = (
         f"the application was submitted again for revision {revision.counter}, and its driver does not run yet:"
-        " kubectl describe the driver's pod"
+        " kubectl describe the driver's pod. Meanwhile it holds up restarts of this namespace only"
     )
     return condition("RolledOut", "Starting", text)
 

@@ -27,6 +27,13 @@ WAITING = frozenset({"RollingOut", "Reverted", "Queued", "RolloutPaused"})
 """Reasons of `RolledOut` with which a restart that is not patched yet waits for its turn."""
 
 
+class Limits(NamedTuple):
+    """How many restarts may be in flight."""
+
+    in_all: int
+    per_namespace: int
+
+
 class StreamKey(NamedTuple):
     """A stream of a namespace."""
 
@@ -49,6 +56,7 @@ class Restart:
     Attributes:
         since: since when it waits, if it does.
         again: its patch was made before, and was lost or removed.
+        hangs: it is in flight, and no driver has come for longer than a restart should take.
         in_flight: its driver is restarted, and has not reported yet.
         failed_at: when its driver failed last, or when the operator gave it up; None if it has not failed, or if the
             failure pauses no other restart any more.
@@ -62,6 +70,7 @@ class Restart:
     since: datetime
     waiting: bool = False
     in_flight: bool = False
+    hangs: bool = False
     again: bool = False
     failed_at: datetime | None = None
     confirmed_at: datetime | None = None
@@ -126,25 +135,29 @@ def restart_of(
         or (confirmed and not reports and failed_at is None and not is_released)
         or (application is not None and is_unrecorded(rollout, application))
         or (application is not None and waiting and _restarts_for_another(rollout, application)),
+        hangs=rollout.phase == "Patched" and reason == "Starting",
         again=rollout.attempts > 0,
         failed_at=failed_at,
         confirmed_at=parse(rollout.at) if confirmed and reports and failed_at is None else None,
     )
 
 
-def turns(restarts: Iterable[Restart], rules: Rules, limit: int) -> list[Turn]:
+def turns(restarts: Iterable[Restart], rules: Rules, limits: Limits) -> list[Turn]:
     """Return the turns of all waiting restarts, in their order.
+
+    A restart that hangs keeps its place among those of its streams and of its namespace: the change, or a quota that is
+    used up, may hang the next one, too. It holds up no other namespace.
 
     Args:
         rules: the rules of the streams; a stream without an entry has the default.
-        limit: how many restarts may be in flight in all.
     """
     known = list(restarts)
     pauses = _pauses(known, rules)
-    used: dict[StreamKey | None, list[Restart]] = defaultdict(list)
+    # By stream, by namespace, and in all (None).
+    used: dict[StreamKey | str | None, list[Restart]] = defaultdict(list)
 
     def take_place(restart: Restart) -> None:
-        for key in (None, *restart.streams):
+        for key in (*restart.streams, restart.namespace, *(() if restart.hangs else (None,))):
             used[key].append(restart)
 
     for turn in sorted((turn for turn in known if turn.in_flight), key=lambda turn: turn.order):
@@ -153,17 +166,21 @@ def turns(restarts: Iterable[Restart], rules: Rules, limit: int) -> list[Turn]:
     all_turns = []
     for place, turn in enumerate(order, 1):
         own = int(turn.in_flight)  # its last patch for an earlier revision still has its effect
-        full = [key for key in turn.streams if len(used[key]) - own >= (_rule(rules, key).max_parallel or limit)]
+        parallel = {key: _rule(rules, key).max_parallel or limits.per_namespace for key in turn.streams}
+        full = [key for key, most in parallel.items() if len(used[key]) - own >= most]
         causes = [pauses[key] for key in sorted(turn.streams) if key in pauses]
         hindrance = ""
         if causes:
             hindrance = _paused_by(*causes[0])
-        elif len(used[None]) - own >= limit:
-            hindrance = _full(f"--max-restarts allows ({limit})", used[None], turn)
+        elif len(used[None]) - own >= limits.in_all:
+            hindrance = _full(f"--max-restarts allows ({limits.in_all})", used[None], turn)
+        elif len(used[turn.namespace]) - own >= limits.per_namespace:
+            allows = f"--max-restarts-per-namespace allows ({limits.per_namespace})"
+            hindrance = _full(allows, used[turn.namespace], turn)
         elif full:
             key = min(full)
-            count = _rule(rules, key).max_parallel
-            hindrance = _full(f"rollout.maxParallel of stream {key.stream} allows ({count})", used[key], turn)
+            name = "rollout.maxParallel" if _rule(rules, key).max_parallel else "--max-restarts-per-namespace"
+            hindrance = _full(f"{name} of stream {key.stream} allows ({parallel[key]})", used[key], turn)
         elif not own:
             take_place(turn)
         all_turns.append(Turn(turn, place, len(order), hindrance, bool(causes)))
