@@ -35,7 +35,7 @@ def test_a_silent_driver_with_an_older_revision_waits_for_it() -> None:
     assert "has not reported for more than 30 s" in world.message("Drained")
 
 
-def test_a_cluster_that_was_never_reached_stays_until_it_is_reached_or_released() -> None:
+def test_a_cluster_that_was_never_reached_stays_until_released() -> None:
     world = removed()
     world.driver_reports(east__orders=TopicReport(lag=None, quiet_s=0, never_reached=True)).settle()
     assert "east/orders: its cluster was never reached, and may hold records" in world.message("Drained")
@@ -378,7 +378,7 @@ def reports_drained(world: World, *topics: str) -> None:
 
 
 @pytest.mark.parametrize(("strategy", "changes"), [("Restart", 1), ("Reload", 3)])
-def test_topics_that_fall_quiet_one_after_another_cost_one_restart(strategy: str, changes: int) -> None:
+def test_topics_that_fall_quiet_one_by_one_cost_one_restart(strategy: str, changes: int) -> None:
     # Given a cluster of three topics that is taken out
     world = running(updateStrategy=strategy)
     world.stream("orders", cluster("east", "a", "b", "orders"), cluster("west")).settle()
@@ -399,7 +399,7 @@ def test_topics_that_fall_quiet_one_after_another_cost_one_restart(strategy: str
     assert world.document.revision.counter - before == changes
 
 
-def test_a_drained_topic_leaves_with_a_restart_that_is_due_anyway() -> None:
+def test_a_drained_topic_leaves_with_a_restart_that_is_due() -> None:
     world = running(updateStrategy="Restart")
     world.stream("orders", cluster("east", "a", "b", "orders"), cluster("west")).settle()
     world.later(minutes=5).settle().driver_starts().driver_reports().settle()

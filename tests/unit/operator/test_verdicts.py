@@ -97,7 +97,7 @@ def test_a_released_cluster_that_returns_is_in_use() -> None:
 
 
 @pytest.mark.parametrize("name", ["east", "other-id"])
-def test_a_cluster_that_another_application_reads_is_not_released(name: str) -> None:
+def test_a_cluster_that_another_job_reads_is_not_released(name: str) -> None:
     watched = removed()
     watched.others = [another({name: EAST})]
     watched.drains()
@@ -113,14 +113,14 @@ def test_a_cluster_that_another_application_reads_is_not_released(name: str) -> 
     assert watched.look()["east"] == "Released"
 
 
-def test_another_application_that_never_read_a_cluster_holds_nothing_up() -> None:
+def test_a_job_that_never_read_a_cluster_holds_nothing_up() -> None:
     watched = removed()
     watched.others = [another({}, revision="l/7")]
     watched.drains()
     assert watched.look()["east"] == "Released"
 
 
-def test_applications_that_the_status_had_no_room_for_hold_a_cluster_up() -> None:
+def test_jobs_that_the_status_has_no_room_for_count_too() -> None:
     watched = removed()
     many = [replace(another({"east": EAST}), application=f"a{number}") for number in range(MAX_READERS + 1)]
     watched.others = many
