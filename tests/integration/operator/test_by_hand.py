@@ -60,7 +60,7 @@ def test_kubectl_shows_every_cluster_and_its_state(stage: Stage, operator: Opera
     for asked in ("kst", "kss", "kst,kss", "dynamic-kafka"):
         lines = get(stage, tmp_path, asked)
         assert any("east, west, north" in line for line in lines) == (asked != "kss"), lines
-        assert any("SAFE TO DECOMMISSION" in line for line in lines) == (asked != "kss"), lines
+        assert any("DRAINED" in line for line in lines) == (asked != "kss"), lines
         assert any("Adopted" in line for line in lines) == (asked != "kst"), lines
 
 
