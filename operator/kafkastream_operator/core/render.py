@@ -116,7 +116,7 @@ def render(
             also binds what drains. Otherwise a user who may only write ConfigMaps could send a Secret to any server.
     """
     desired = {key for _, key, _ in entries(resolved.streams)}
-    renamed = renames(resolved.streams)
+    renamed, staying = renames(resolved.streams), {key.cluster for key in desired}
     carried = {renamed_to(key, renamed): key for key in before.entries}
     carried |= {key: key for key in before.entries if key in carried}
     drains: dict[Key, tuple[DrainingTopic, str]] = {}
@@ -134,7 +134,8 @@ def render(
         if key in released:
             leaving[key] = released[key]
             continue
-        home = _HOME if homes and {key.cluster, was.cluster, content.get("renamedFrom")} & {*homes} else ""
+        leaves = key.cluster not in staying
+        home = _HOME if leaves and {key.cluster, was.cluster, content.get("renamedFrom")} & {*homes} else ""
         if drain.policy == "Immediate" and not home:
             leaving[key] = "its stream has drain.policy: Immediate"
             continue

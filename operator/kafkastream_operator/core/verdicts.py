@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import chain
 from typing import Any, NamedTuple
@@ -56,12 +56,12 @@ def remainders(
     last = [known.status for known in before.conditions if known.type in ("Drained", "SafeToDecommission")]
     if not left and last and set(last) == {"True"} and not at_once:
         return waiting
-    known = {rest.reader.name for rest in waiting}
-    return waiting + [
-        Remainder(reader, frozenset(left), _not_in_force(reader))
-        for reader in readers
-        if reader.is_behind and reader.name not in known
-    ]
+    found = {rest.reader.name: rest for rest in waiting}
+    for reader in readers:
+        if reader.is_behind:
+            rest = found.get(reader.name) or Remainder(reader, frozenset(), _not_in_force(reader))
+            found[reader.name] = replace(rest, clusters=rest.clusters | left)
+    return list(found.values())
 
 
 def drained(readers: Sequence[Subscriber], waiting: Sequence[Remainder]) -> Condition:
@@ -97,6 +97,8 @@ def verdicts(
         last = known.get(cluster)
         servers = servers or (last.bootstrap_servers if last is not None else "")
         applications = {reading.application for reading in _same(readings, cluster, servers) if reading.application}
+        if last is not None:
+            applications |= {reader.application for reader in everybody if _may_still_read(reader, last)}
         found[cluster] = ClusterStatus(
             id=cluster,
             state=state,
@@ -169,12 +171,16 @@ def _same(readings: Mapping[str, Collection[_Reading]], cluster: str, servers: s
 
 def _doubts(cluster: ClusterStatus, everybody: Iterable[Subscriber]) -> list[Remainder]:
     """Return the subscribers that may still read a cluster: documents that cannot be read, or are not in force yet."""
-    is_cut = len(cluster.readers) == MAX_READERS
     return [
         Remainder(reader, frozenset(), _unreadable(reader) if reader.unknown else _not_in_force(reader))
         for reader in everybody
-        if reader.unknown or (reader.is_behind and (is_cut or reader.application in cluster.readers))
+        if reader.unknown or _may_still_read(reader, cluster)
     ]
+
+
+def _may_still_read(reader: Subscriber, cluster: ClusterStatus) -> bool:
+    """Return whether a subscriber read a cluster at the last look, and its driver may still use a document with it."""
+    return reader.is_behind and (len(cluster.readers) == MAX_READERS or reader.application in cluster.readers)
 
 
 def _clusters(content: Mapping[str, Any] | None) -> Iterable[tuple[str, Mapping[str, Any]]]:
@@ -208,7 +214,7 @@ def _is_forgotten(cluster: ClusterStatus, now: str) -> bool:
 
 
 def _not_in_force(reader: Subscriber) -> str:
-    return f"revision {reader.revision.rpartition('/')[2]} is not in force yet"
+    return f"revision {reader.revision.rpartition('/')[2]} is not in force yet{_left_behind(reader)}"
 
 
 def _unreadable(reader: Subscriber) -> str:

@@ -98,6 +98,7 @@ def _orphans(cache: Cache, namespace: str) -> Iterator[Subscriber]:
             document.streams if document is not None else {},
             orphan=name,
             unknown=document is None,
+            revision=document.revision.token if document is not None else "",
         )
 
 

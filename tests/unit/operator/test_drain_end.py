@@ -269,3 +269,11 @@ def test_a_renamed_home_stays() -> None:
     world.stream("orders", cluster("west")).settle()
     world.driver_reports(new__orders=DRAINED)
     assert with_homes(world, "east").rendered()["new/orders"] == "Draining"
+
+
+def test_a_topic_of_a_home_that_stays_drains() -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("east", "orders", "retry")).settle()
+    world.driver_reports().settle()
+    world.stream("orders", cluster("east", "retry")).settle()
+    assert with_homes(world, "east").rendered() == {"east/retry": "Active"}

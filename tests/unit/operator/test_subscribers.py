@@ -233,3 +233,9 @@ def test_a_subscription_asks_for_the_streams_of_its_spec(there: Namespace, strea
     there.put(SUBSCRIPTIONS, "app", spec={"applicationRef": {"name": "app"}, "streams": streams}, status={})
     (subscriber,) = subscribers_of("orders", everybody(there.cache, "ns", "orders"))
     assert subscriber.asks is asks
+
+
+def test_a_document_left_behind_may_not_be_in_force(there: Namespace) -> None:
+    there.document()
+    (reader,) = everybody(there.cache, "ns", "orders")
+    assert (reader.orphan, reader.is_behind) == ("app-kafkastreams", True)

@@ -166,3 +166,37 @@ def test_a_status_of_an_earlier_release_is_read() -> None:
     entries = [{"id": name, "state": state} for name, state in (("a", "Active"), ("b", "Held"), ("c", "Draining"))]
     status = KafkaStreamStatus.model_validate({"clusters": entries})
     assert [entry.state for entry in status.clusters] == ["InUse", "InUse", "Draining"]
+
+
+def test_a_job_that_is_not_in_force_is_remembered_beside_others() -> None:
+    # Given two other applications that read the cluster, of which the first drops it before its driver does
+    watched = removed()
+    behind = replace(another({}), name="first", application="first", revision="l/7")
+    watched.others = [replace(behind, rendered=another({"east": EAST}).rendered), another({"east": EAST})]
+    watched.drains()
+    assert watched.east().readers == ("first", "sums")
+    watched.others = [behind, another({"east": EAST})]
+    assert watched.east().readers == ("first", "sums")
+    # When the second one is done, then the first one still counts
+    watched.others = [behind, another({})]
+    assert watched.east().state == "InUse"
+    watched.others = [replace(behind, revision=""), another({})]
+    assert watched.look()["east"] == "Released"
+
+
+def test_a_job_that_drains_one_cluster_may_still_read_another() -> None:
+    # Given a stream that drops two clusters, of which one has drained
+    watched = Watched(running(updateStrategy="Reload"))
+    world = watched.world
+    world.stream("orders", cluster("east"), cluster("west"), cluster("north")).settle().driver_reports().settle()
+    watched.look()
+    world.stream("orders", cluster("west")).settle()
+    drained = {"east__orders": TopicReport(lag=0, quiet_s=400), "north__orders": TopicReport(lag=5, quiet_s=0)}
+    world.driver_reports(**drained)
+    watched.look()
+    world.settle()
+    assert world.rendered() == {"north/orders": "Draining", "west/orders": "Active"}
+    # Then it is not released before the document without it is in force
+    assert watched.look()["east"] == "Draining"
+    world.driver_reports(north__orders=TopicReport(lag=5, quiet_s=0)).settle()
+    assert watched.look() == {"west": "InUse", "north": "Draining", "east": "Released"}
