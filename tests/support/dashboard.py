@@ -94,7 +94,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             ),
         ),
         Panel("On their way", ((largest("stream_rollout_age_seconds", BY_STREAM), NAMED_STREAM),), "s"),
-        Panel("Not safe to decommission", ((largest("stream_drain_age_seconds", BY_STREAM), NAMED_STREAM),), "s"),
+        Panel("Not drained", ((largest("stream_drain_age_seconds", BY_STREAM), NAMED_STREAM),), "s"),
     ),
     "Subscriptions": (
         Panel("Revision lag", ((largest("subscription_revision_lag", BY_SUBSCRIPTION), NAMED_SUBSCRIPTION),)),

@@ -402,8 +402,8 @@ OF_SUBSCRIPTIONS: Mapping[str, tuple[Row, ...]] = {
             "True",
             "a new cluster does not answer, and the driver has never read it; the others are read. The message has "
             "its servers and the cause, and says so if they are from a report on an earlier revision",
-            "correct the servers, the log-in or the network, or take the cluster out of its stream: it then drains at "
-            "once",
+            "correct the servers, the log-in or the network, or take the cluster out of its stream, and "
+            "release it: it may hold records",
         ),
         Row("AwaitsReport", "Unknown", "the driver has not reported the newest revision yet", "wait; see `RolledOut`"),
         Row(
