@@ -33,6 +33,7 @@ from dynamic_kafka.driver.read_tasks import make_tasks
 from dynamic_kafka.driver.replay import Replays
 from dynamic_kafka.driver.status import PlanStatus, new_notes
 from dynamic_kafka.errors import ClusterError, TopicIntegrityError
+from dynamic_kafka.executor.evaluating.evaluation import Evaluation
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.kafka.commits import GroupCommitter
 from dynamic_kafka.options import SourceOptions
@@ -45,6 +46,7 @@ from dynamic_kafka.planning.observation import Observation
 from dynamic_kafka.planning.plan import Planned, plan_batch
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.questions import Question, run_steps
+from dynamic_kafka.planning.splits import SplitRange
 from dynamic_kafka.state.store import StateLocation
 from dynamic_kafka.wording import first_few
 
@@ -56,16 +58,19 @@ class Enumerator:
 
     Creating one does no I/O: Spark makes a reader twice, once only to send it to executors. The first call that needs
     metadata starts the discovery.
+
+    Args:
+        evaluation: the user's code of the tasks, for a batch that Spark has not read to its end.
     """
 
-    def __init__(self, options: SourceOptions) -> None:
-        self.options = options
+    def __init__(self, options: SourceOptions, evaluation: Evaluation | None = None) -> None:
+        self.options, self._evaluation = options, evaluation
         self.status = PlanStatus()
         self.observer = Observer(options, self.status)
         # A batch read has no checkpoint to keep a state for.
         location = options.state_location if options.mode == "streaming" else None
         self.state = StateLocation(location) if location else None
-        self.replays = Replays(options, self.state, self.observer.observe, self._ask)
+        self.replays = Replays(options, self.state, self.observer.observe, self._ask, self._find_ends)
         self._query = uuid.uuid4().hex
         self.group_check = GroupCheck(options, self._query)
         self._committer: GroupCommitter | None = None
@@ -122,6 +127,21 @@ class Enumerator:
         # The clock of other times says nothing about these.
         clock = first.clock_ms if (first.by_value is None) == (last.by_value is None) else None
         return make_tasks(self.options, observation, last, ranges, clock_ms=clock, driver=driver, ended=ended)
+
+    def _find_ends(self, document: OffsetDocument, ranges: list[SplitRange]) -> None:
+        """Read ranges as tasks do, which report where they end, and drop the rows. Raises as `read_range`."""
+        # Imported here: nearly no planner reads records.
+        from dynamic_kafka.executor.reading.consumer_cache import CONSUMERS
+        from dynamic_kafka.executor.reading.range_reader import read_range
+
+        observation = Observation(self.observer.in_force().subscription, {})
+        driver, ended = self.replays.incarnation.name, self.replays.amendments.stop_records_of(document)
+        try:
+            for task in make_tasks(self.options, observation, document, ranges, driver=driver, ended=ended):
+                for _ in read_range(task, self._evaluation):
+                    pass
+        finally:
+            CONSUMERS.close()
 
     def prepare_available_now(self) -> None:
         """Fix the present ends as targets: a run of `Trigger.AvailableNow` reads up to there and no further."""

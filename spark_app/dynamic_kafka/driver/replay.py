@@ -51,6 +51,7 @@ class Replays:
     Args:
         state: the store of amendments; None without a `stateLocation`.
         observe: observes metadata and clusters, given the progress; raises if a cluster that must answer does not.
+        find_ends: reports where ranges of a batch by value end, given its document, as the tasks do that read them.
 
     Attributes:
         amendments: the amendments that were restored or made so far.
@@ -68,8 +69,10 @@ class Replays:
         state: StateLocation | None,
         observe: Callable[[OffsetDocument], Observation],
         ask: Ask = trust_one_broker,
+        find_ends: Callable[[OffsetDocument, list[SplitRange]], None] = lambda *_: None,
     ) -> None:
         self._options, self._state, self._observe, self._ask = options, state, observe, ask
+        self._find_ends = find_ends
         self._changed = ChangedTopics(options, state, ask)
         self.incarnation = Incarnation(state)
         self.amendments = Amendments()
@@ -128,12 +131,26 @@ class Replays:
     def batch_ended(self, document: OffsetDocument) -> None:
         """Take over where executors have ended ranges of the batch before the next plan.
 
-        Reports of an earlier process were read with the amendments.
+        Spark may commit a batch by value of which it has not read all: `limit()` in `foreachBatch`, or a join with
+        nothing to match. Nobody reported the ends of its ranges then, so they are looked for here. If the process dies
+        meanwhile, the next start does it.
+
+        Raises:
+            OffsetDocumentError: ranges have no report still.
         """
         ends_ranges = self._options.record_evaluator is not None or document.by_value is not None
         if not ends_ranges or document.number == self._ended_batch:
             return
         self._reports(document)
+        has_assigner = self._options.timestamp_assigner is not None
+        if has_assigner and (unreported := self.amendments.unreported(document)):
+            log.warning(
+                "no task has read all of %s (limit() in foreachBatch?): their other records are skipped, as Spark"
+                " skips them, and are read here to find where the batch ends",
+                first_few([str(part) for part in unreported]),
+            )
+            self._find_ends(document, unreported)
+            self._reports(document)
         if self._state is not None:
             check_reported(self.amendments.after(document), self._state.uri)
         self._ended_batch = document.number

@@ -112,7 +112,8 @@ def advance(
     lag, taken = (_by_cluster(counts, observed) for counts in (lags, granted))
     left = {cluster: count - taken[cluster] for cluster, count in lag.items()}
     # Compare with starts: a split that went back and takes the same range again ends where the logged document ends.
-    read = replace(_with_starts(_with_granted(progress, granted, observed), progress, logged), state=state)
+    moved = _with_granted(progress, granted, observed)
+    read = replace(_with_starts(moved, progress, logged, by_value=by_value), state=state)
     ranges = sum(count > 0 for count in granted.values())
     read = replace(read if by_value else _without_times(read), by_value=ranges if by_value else None)
     # The first document is always written: it holds the resolved starts. A later plan would resolve "latest" again.
@@ -280,8 +281,10 @@ def _with_granted(
     return _map_topics(progress, moved)
 
 
-def _with_starts(document: OffsetDocument, before: OffsetDocument, logged: OffsetDocument) -> OffsetDocument:
-    """Record the starts of the batch that the logged document does not show.
+def _with_starts(
+    document: OffsetDocument, before: OffsetDocument, logged: OffsetDocument, *, by_value: bool
+) -> OffsetDocument:
+    """Record the starts of the batch that the logged document does not show; of a batch `by_value`, of all ranges.
 
     Starts are found by comparison, not by tracking what moved: new, resumed, renamed, amended and skipped splits all
     differ from the logged document. A missing start would be a range that no replay can read.
@@ -293,9 +296,9 @@ def _with_starts(document: OffsetDocument, before: OffsetDocument, logged: Offse
         # The same offset of a re-created topic is another place, with another leader epoch.
         same = shown is not None and not is_another(shown.topic_id, topic.topic_id)
         known: Mapping[int, int] = shown.next if shown and same else {}
-        if own == known:
+        if own == known and not by_value:
             return topic
-        starts = {p: offset for p, offset in own.items() if known.get(p) != offset}
+        starts = {p: at for p, at in own.items() if known.get(p) != at or (by_value and topic.next[p] > at)}
         # Only ranges that are read need an epoch. A range that went back has a later epoch, which shows a truncation
         # too.
         epochs = {p: was.epochs[p] for p in starts if p in was.epochs and topic.next[p] > starts[p]}

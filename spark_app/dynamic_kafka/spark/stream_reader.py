@@ -129,7 +129,7 @@ class DynamicKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
             from dynamic_kafka.spark.planner_process import set_up_planner_process, stop_when_terminated
 
             set_up_planner_process()
-            self._enumerator = Enumerator(self.options)
+            self._enumerator = Enumerator(self.options, self.evaluation)
             if ":" in self.options.service:  # a user's class, which may have to close something
                 stop_when_terminated(self._enumerator.end)
         return self._enumerator

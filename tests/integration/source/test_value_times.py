@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from dynamic_kafka import register, stop_when_finished, watermark
+from dynamic_kafka.planning.document.codec import decode
 from tests.integration.source.simulated_spark import Query, at, document, query, static
 from tests.support.fixtures import Brokers, Topic
 from tests.support.kafka import Record
@@ -139,3 +140,44 @@ def test_windows_by_the_value_have_every_row(clusters: dict[str, Any], spark: Sp
     assert by_cluster == dict.fromkeys(AHEAD_S, COUNT)
     operators = [operator for progress in run.recentProgress for operator in progress.stateOperators]
     assert sum(operator.numRowsDroppedByWatermark for operator in operators) == 0
+
+
+@pytest.mark.deep("runs in Spark, one of which commits batches without reading them")
+def test_a_batch_that_spark_does_not_read_is_committed_all_the_same(
+    clusters: dict[str, Any], spark: SparkSession, tmp_path: Path
+) -> None:
+    register(spark)
+    given = options(clusters, tmp_path, "40s", **FIELD)
+    rows = spark.readStream.format("dynamic-kafka").options(**given).load()
+    read: list[int] = []
+
+    def first_row(batch: DataFrame, number: int) -> None:
+        read.extend(len(batch.limit(1).collect()) for _ in range(number % 2))
+
+    writer = rows.writeStream.foreachBatch(first_row).trigger(availableNow=True)
+    run = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    assert run.awaitTermination(120)
+    assert set(read) == {1}
+    last = decode(run.lastProgress.sources[0].endOffset)
+    assert {
+        cluster: topic.next[0] for cluster, progress in last.clusters.items() for topic in progress.topics.values()
+    } == dict.fromkeys(AHEAD_S, COUNT)
+
+
+def test_a_start_finds_the_ends_that_no_task_has_reported(
+    clusters: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with query(options(clusters, tmp_path, **FIELD)) as reading:
+        for _ in range(4):
+            # Given a batch that Spark has committed and read nothing of
+            assert reading.plan()
+            reading.committed = len(reading.log)
+            # When the query starts again
+            reading.restart()
+        rows = read_to_the_end(reading, restarts=False)
+    # Then the others are read in order, from where that batch ends
+    assert "no task has read all of" in caplog.text
+    for name, ahead in AHEAD_S.items():
+        own = times([row for row in rows if row["kafka_cluster"] == name])
+        assert own == [T0 + (ahead + second) * 1000 for second in range(COUNT - len(own), COUNT)]
+    assert Counter(row["kafka_cluster"] for row in rows)["east"] == COUNT - 30

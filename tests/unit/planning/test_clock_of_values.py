@@ -14,7 +14,7 @@ from dynamic_kafka.planning.document.amendments import Amendments, check_reporte
 from dynamic_kafka.planning.document.codec import encode
 from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.document.stop_records import StopRecord
-from dynamic_kafka.planning.splits import Split
+from dynamic_kafka.planning.splits import Split, SplitRange
 from tests.unit.planning.timed_logs import DRIFT, IDLE, NOW, STALLING, World, late, steps
 
 
@@ -164,6 +164,11 @@ def test_a_batch_without_reports_is_not_known_to_be_read() -> None:
     reported = [StopRecord(Split("a", "t", 0), 5, None, "whole", 1004)]
     with pytest.raises(OffsetDocumentError, match="1 ranges of the batch of document 2 have no report"):
         check_reported(Amendments().with_stop_records(world.logged, reported).after(world.logged), "/s")
+    # Its document alone shows the others, so that a start can look for their ends
+    assert Amendments().with_stop_records(world.logged, reported).unreported(world.logged) == [
+        SplitRange(Split("b", "t", 0), 0, 5)
+    ]
+    assert world.found.unreported(world.logged) == []
 
 
 def test_a_bounded_run_ends_when_all_is_known_to_be_read() -> None:

@@ -155,9 +155,21 @@ class Amendments:
             progress = end_splits(progress, self._stop_records[batch[1]])
         if logged.by_value:
             # Without the reports of all ranges, it is not known how far the batch was read.
-            known = self._reported.get(batch[1], set()) | {part.split for part in left_out}
-            progress = replace(progress, by_value=max(0, logged.by_value - len(known)))
+            progress = replace(progress, by_value=max(0, logged.by_value - len(self._known(logged))))
         return progress
+
+    def unreported(self, logged: OffsetDocument) -> list[SplitRange]:
+        """Return the ranges of a batch by value without a report, as far as its document shows them."""
+        if not logged.by_value:
+            return []
+        known = self._known(logged)
+        return [part for part in logged.shown_ranges() if part.split not in known]
+
+    def _known(self, logged: OffsetDocument) -> set[Split]:
+        """Return the splits of which it is known how far the batch was read."""
+        batch = (logged.previous, fingerprint(logged))
+        left_out = (part.split for amendment in self._of_batch.get(batch, ()) for part in amendment.left_out)
+        return self._reported.get(batch[1], set()).union(left_out)
 
 
 def check_reported(progress: OffsetDocument, state: str) -> None:
@@ -173,8 +185,7 @@ def check_reported(progress: OffsetDocument, state: str) -> None:
     if progress.by_value:
         raise OffsetDocumentError(
             f"{progress.by_value} ranges of the batch of document {progress.number} have no report of an executor in"
-            f" {state}, which says where they ended: restore its files, or start a new query with startingOffsets. A"
-            " query with timestampAssigner has to read all rows of each batch (no limit() in foreachBatch)"
+            f" {state}, which says where they ended: restore its files, or start a new query with startingOffsets"
         )
 
 
