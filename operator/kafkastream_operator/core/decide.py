@@ -23,7 +23,7 @@ from kafkastream_operator.core.contest import Contest, contest_over
 from kafkastream_operator.core.document import Document
 from kafkastream_operator.core.finished import last_finish
 from kafkastream_operator.core.last_failure import last_failure
-from kafkastream_operator.core.next_document import NextDocument, next_document
+from kafkastream_operator.core.next_document import NextDocument, homes, next_document
 from kafkastream_operator.core.resolve import resolve
 from kafkastream_operator.core.rollout.next_step import next_step
 from kafkastream_operator.core.rollout.step import Step, Wanted
@@ -179,6 +179,7 @@ def _status(
         draining=tuple(_as_many_as_fit(draining[:MAX_DRAINING])),
         # A release that comes while nothing is rendered, as in a pause, counts afterwards.
         released=tuple(sorted(view.released & {*view.status.released, *(view.released if rendering else ())})),
+        homes=homes(view),
         kept=dict(kept),
         failure=last_failure(view),
         finished=last_finish(view),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -20,6 +20,8 @@ from kafkastream_operator.core.secret_bindings import secret_problem
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.core.view import View
 from kafkastream_operator.models.conditions import Condition
+from kafkastream_operator.models.fields import MAX_CLUSTERS
+from kafkastream_operator.models.subscription import MAX_HOME
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ def next_document(
             if not finished
             else ""
         ),
-        homes=_homes(view) if not finished else (),
+        homes=homes(view) if not finished else (),
         secret_problem=lambda cluster, content: secret_problem(cluster, content, view.spec.secrets),
         # Without a status it is not known which releases have counted. Then none counts; the user has to write it anew.
         released=released_topics(view.released if view.status.rendered else (), view.status.released, before.draining),
@@ -125,10 +127,13 @@ def _costs_a_restart(view: View) -> bool:
     return strategy == "Restart" or (strategy == "Auto" and not takes_changes_live(view.driver))
 
 
-def _homes(view: View) -> Collection[str]:
+def homes(view: View) -> tuple[str, ...]:
     """Return the clusters that hold internal topics of the application, by the last report of its driver."""
     report = own_report(view.driver, view.uid)
-    return report.homes if report is not None else ()
+    # A driver that starts has not reported yet, and needs the topics to start.
+    if report is None:
+        return view.status.homes
+    return tuple(sorted(home for home in report.homes if len(home) <= MAX_HOME)[:MAX_CLUSTERS])
 
 
 def _last_document(view: View, resolved: Resolved, before: PreviousStreams) -> Document | None:

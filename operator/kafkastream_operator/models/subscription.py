@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field
 
 from kafkastream_operator.models.conditions import Condition
 from kafkastream_operator.models.fields import (
+    MAX_CLUSTERS,
     MAX_SECRETS,
     MAX_SERVERS,
     MAX_STREAMS,
@@ -35,6 +36,8 @@ MAX_RELEASES, RELEASE_CHARACTERS = 256, 600
 """How many releases the status lists, and the longest of them in characters."""
 MAX_NAME = 63
 """The longest name of a subscription, which is the value of a label, too."""
+MAX_HOME = 253
+"""The longest id of a cluster that the status lists as a home."""
 Strategy = Literal["Restart", "Reload", "Auto"]
 
 
@@ -242,6 +245,7 @@ class SubscriptionStatus(StatusPart):
             its annotations.
         draining: the topics that are no longer desired and still read, as many of them as fit.
         released: the entries of the annotation `kafkastream.dev/release` that were used. Each counts once.
+        homes: the clusters that hold internal topics of the application, by the last report of its driver.
         kept: a copy of the rendered streams, from which a lost document is restored; empty if they are too large.
         failure: the last failure of the application; absent before the first.
         finished: the end of the application's queries; absent if they have not ended, or one reads again since.
@@ -258,6 +262,7 @@ class SubscriptionStatus(StatusPart):
     released: Annotated[
         tuple[Annotated[str, Field(max_length=RELEASE_CHARACTERS)], ...], Field(max_length=MAX_RELEASES)
     ] = ()
+    homes: Annotated[tuple[Annotated[str, Field(max_length=MAX_HOME)], ...], Field(max_length=MAX_CLUSTERS)] = ()
     kept: Annotated[dict[str, Any], Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})] = Field(
         default_factory=dict
     )

@@ -25,6 +25,12 @@ class EndMask(RecordEvaluator):
         return pc.equal(batch.column("value"), END.encode())
 
 
+def seconds_of_number(batch: pa.RecordBatch) -> Any:
+    """Give a value that ends with a number the time of so many seconds, and others none."""
+    numbers = pc.extract_regex(batch.column("value").cast(pa.string()), r"-(?P<number>\d+)$").field("number")
+    return pc.multiply(pc.cast(numbers, pa.int64()), 1000)
+
+
 def never(record: Record) -> bool:
     """End no split."""
     return False

@@ -69,6 +69,39 @@ def test_drivers_killed_at_each_step_change_no_row(story: Story, steps: tuple[st
     assert story.ends() == {("a", 0): 7, ("b", 0): 2}
 
 
+@pytest.mark.sampled
+@pytest.mark.parametrize("step", STEPS[:2])
+def test_processes_killed_at_reports_by_value_change_no_row(
+    tmp_path: Path, brokers: Brokers, orders: str, step: str
+) -> None:
+    # Given a query whose clock goes by values, with several batches behind it
+    evaluators, clock = (
+        "tests.integration.source.evaluators",
+        {"watermarkAlignmentMaxDrift": "2s", "idleTimeout": "1ms"},
+    )
+    options = {"recordEvaluator": f"{evaluators}:is_end", "timestampAssigner": f"{evaluators}:seconds_of_number"}
+    story = Story(tmp_path, brokers, orders, **options, **clock)
+    story.name("a", "b")
+    wanted = story.produce("a", 7) + story.produce("b", 3)
+    with story.start("local[2,4]") as driver:
+        driver.wait_until(lambda: story.rows() == wanted, "the first rows")
+
+        # When a worker is killed around its report, and then the driver
+        story.kill(f"worker {step}")
+        wanted += story.produce("a", 6)
+        driver.wait_until(lambda: story.rows() == wanted, "the rows of the next attempt")
+        assert story.killed.exists()
+        story.kill(f"driver {step}")
+        wanted += story.produce("a", 5, end=True) + story.produce("b", 17, end=True)
+        driver.wait_until(story.killed.exists, f"the kill {step}")
+
+    # Then the next driver ends by itself, and each row came once
+    with story.start("local[2,4]") as last:
+        last.wait_until((story.folder / "ended").exists, "the end of the query")
+    assert_rows(story.rows(), wanted)
+    assert story.ends() == {("a", 0): 18, ("b", 0): 20}
+
+
 def test_workers_killed_at_the_report_change_no_row(story: Story) -> None:
     # The reports go to an object store here: a write to one ends otherwise than a write to a folder
     with object_store() as store:

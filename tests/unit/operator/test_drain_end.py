@@ -259,6 +259,10 @@ def test_the_home_of_internal_topics_stays_until_they_have_moved(policy: str) ->
     with_homes(world, "east")
     assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
     assert "east/orders: it holds internal topics of the application: move them" in world.message("Drained")
+    # A driver that starts anew has not reported, and needs them to start
+    reporting, world.driver = world.driver, None
+    assert world.settle().rendered() == {"east/orders": "Draining", "west/orders": "Active"}
+    world.driver = reporting
     assert with_homes(world, "west").rendered() == {"west/orders": "Active"}
 
 
