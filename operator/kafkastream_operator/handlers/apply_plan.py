@@ -13,7 +13,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from dynamic_kafka.contract.kubernetes_names import REFRESH_ANNOTATION, RENDERED_ROLE, ROLE_LABEL, SUBSCRIPTION_LABEL
+from dynamic_kafka.contract.kubernetes_names import (
+    APPLICATION_GONE_ANNOTATION,
+    REFRESH_ANNOTATION,
+    RENDERED_ROLE,
+    ROLE_LABEL,
+    SUBSCRIPTION_LABEL,
+)
 from kafkastream_operator.core.application import Patch, Refresh
 from kafkastream_operator.core.conditions.events import Events
 from kafkastream_operator.core.decide import after_refusal, without_document, without_status
@@ -220,7 +226,9 @@ def _write_document(api: Api, cache: Cache, seen: ObservedSubscription, plan: Pl
         # Labels and annotations of others stay. Other keys of the content go.
         known = (cache.get(CONFIG_MAPS, meta["namespace"], plan.config_map) or {}).get("metadata", {})
         body["metadata"]["labels"] = {**(known.get("labels") or {}), **body["metadata"]["labels"]}
-        body["metadata"]["annotations"] = known.get("annotations") or {}
+        annotations = dict(known.get("annotations") or {})
+        annotations.pop(APPLICATION_GONE_ANNOTATION, None)
+        body["metadata"]["annotations"] = annotations
         body["metadata"]["resourceVersion"] = plan.expected
         done = api.replace(CONFIG_MAPS, body)
     else:

@@ -31,6 +31,7 @@ from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.errors import ApiError, ConflictError, NotFoundError
 from kafkastream_operator.handlers.apply_plan import PERMANENT_REFUSALS, apply_plan, send_event, write_status
 from kafkastream_operator.handlers.failed_drivers import FailedDrivers
+from kafkastream_operator.handlers.left_behind import KEPT, keep_or_delete
 from kafkastream_operator.handlers.measurements import Measurements
 from kafkastream_operator.handlers.occurrences import Occurrences, Problem
 from kafkastream_operator.handlers.restarts import Restarts
@@ -122,8 +123,7 @@ class Reconciler:
             self._report_unreadable_spec(job, error)
             return None
         if seen is None:
-            self._report_left_behind(job)
-            return None
+            return self._tend_left_behind(job, now)
         metrics = self._measured.observe(job, seen.view)
         plan = decide(seen.view)
         try:
@@ -143,13 +143,17 @@ class Reconciler:
         )
         return None if plan.again is None else max(0.05, (plan.again - now).total_seconds())
 
-    def _report_left_behind(self, job: Ref) -> None:
-        """Report a document whose subscription is gone as an Event of its ConfigMap."""
+    def _tend_left_behind(self, job: Ref, now: datetime) -> float | None:
+        """Report a document whose subscription is gone as an Event of its ConfigMap, and delete it in its time."""
+        moments = []
         for config_map in self._cache.all(CONFIG_MAPS, job.namespace):
             if subscription_named_in(config_map) == job.name and is_left_behind(self._cache, config_map):
                 text = f"KafkaStreamSubscription {job.name} is gone, and no change reaches this document any more: make"
-                text += " the subscription again, or delete the ConfigMap when no job reads it"
+                text += " the subscription again, or delete the ConfigMap when no job reads it. The operator deletes it"
+                text += f" when its application has been gone for {KEPT.days} days"
                 self._occurrences.report(CONFIG_MAPS, config_map, [("DocumentLeftBehind", text)])
+                moments.append(keep_or_delete(self._api, self._cache, config_map, now))
+        return min(((moment - now).total_seconds() for moment in moments if moment is not None), default=None)
 
     def _report_unreadable_spec(self, job: Ref, error: ValidationError) -> None:
         """Report a spec that this version cannot read, because it is of a newer CRD. Its document stays as it is."""

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dynamic_kafka.contract.kubernetes_names import (
+    APPLICATION_GONE_ANNOTATION,
     CONFIG_MAP_SUFFIX,
     METADATA_ROLE,
     RELEASE_ANNOTATION,
@@ -176,7 +177,9 @@ def rendered_config_map(cache: Cache, namespace: str, name: str, subscription: O
     labelled = subscription_named_in(config_map) == meta["name"]
     owner = subscription if labelled else owner_of(cache, config_map)
     ours = owner is not None and owner["metadata"]["uid"] == meta["uid"]
-    drifted = drifted or not labelled or labels_of(config_map).get(ROLE_LABEL) != RENDERED_ROLE
+    was_left_behind = APPLICATION_GONE_ANNOTATION in (config_map["metadata"].get("annotations") or {})
+    mislabelled = not labelled or labels_of(config_map).get(ROLE_LABEL) != RENDERED_ROLE
+    drifted = drifted or mislabelled or was_left_behind
     return ConfigMap(config_map["metadata"]["resourceVersion"], ours, document, drifted)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import kopf
 
-from dynamic_kafka.contract.kubernetes_names import SUBSCRIPTION_LABEL
+from dynamic_kafka.contract.kubernetes_names import SUBSCRIPTION_LABEL, config_map_name
 from kafkastream_operator.core.rollout.budget import Limits
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING, Timing
 from kafkastream_operator.errors import ApiError
@@ -25,7 +25,7 @@ from kafkastream_operator.handlers.measurements import Measurements
 from kafkastream_operator.handlers.queue import WorkQueue
 from kafkastream_operator.handlers.reconcile import Reconciler
 from kafkastream_operator.handlers.restarts import MAX_RESTARTS, Restarts
-from kafkastream_operator.handlers.subscription_view import claims, labels_of
+from kafkastream_operator.handlers.subscription_view import claims, labels_of, subscription_named_in
 from kafkastream_operator.handlers.watch_health import Watch
 from kafkastream_operator.kube.api import (
     APPLICATIONS,
@@ -250,6 +250,10 @@ class Operator:
         for subscription in self.cache.all(SUBSCRIPTIONS, namespace):
             if subscription["spec"]["applicationRef"]["name"] == application or not application:
                 self._add(Ref(SUBSCRIPTIONS, namespace, subscription["metadata"]["name"]))
+        # Its document may have been left behind: then it stays for as long as the application is there.
+        document = self.cache.get(CONFIG_MAPS, namespace, config_map_name(application)) if application else None
+        if document is not None and (named := subscription_named_in(document)):
+            self._add(Ref(SUBSCRIPTIONS, namespace, named))
 
     def _enqueue_config_map(self, ref: Ref, labels: Mapping[str, str]) -> None:
         if SUBSCRIPTION_LABEL not in labels:

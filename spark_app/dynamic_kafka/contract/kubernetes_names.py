@@ -42,6 +42,10 @@ without evidence. An entry counts once, for the topics that drain when it appear
 RELEASE_ROLLOUT_ANNOTATION = f"{GROUP}/release-rollout"
 """Annotation of a subscription, set by a user: the revision whose failed restart pauses no other restarts any more."""
 
+APPLICATION_GONE_ANNOTATION = f"{GROUP}/application-gone-since"
+"""Annotation of a rendered ConfigMap whose subscription is gone, set by the operator: since when no application has its
+name."""
+
 REVISION_ENVIRONMENT = "KAFKASTREAMS_REVISION"
 """Environment variable of the driver, set by the operator through `sparkConf`: the revision to await at the start."""
 

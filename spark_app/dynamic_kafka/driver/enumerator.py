@@ -128,16 +128,15 @@ class Enumerator:
         clock = first.clock_ms if (first.by_value is None) == (last.by_value is None) else None
         return make_tasks(self.options, observation, last, ranges, clock_ms=clock, driver=driver, ended=ended)
 
-    def _find_ends(self, document: OffsetDocument, ranges: list[SplitRange]) -> None:
+    def _find_ends(self, document: OffsetDocument, ranges: list[SplitRange], seen: Observation) -> None:
         """Read ranges as tasks do, which report where they end, and drop the rows. Raises as `read_range`."""
         # Imported here: nearly no planner reads records.
         from dynamic_kafka.executor.reading.consumer_cache import CONSUMERS
         from dynamic_kafka.executor.reading.range_reader import read_range
 
-        observation = Observation(self.observer.in_force().subscription, {})
         driver, ended = self.replays.incarnation.name, self.replays.amendments.stop_records_of(document)
         try:
-            for task in make_tasks(self.options, observation, document, ranges, driver=driver, ended=ended):
+            for task in make_tasks(self.options, seen, document, ranges, driver=driver, ended=ended):
                 for _ in read_range(task, self._evaluation):
                     pass
         finally:

@@ -62,7 +62,7 @@ def make_tasks(
     late_before_ms = None
     if options.watermark_mode == "periodic" and clock_ms is not None:
         late_before_ms = clock_ms - options.allowed_lateness_ms
-    pauses_at_ms, drift_ms = None, options.alignment_max_drift_ms
+    pauses_at_ms, drift_ms = None, document.drift_ms or options.alignment_max_drift_ms
     if document.by_value is not None and options.timestamp_assigner is not None and drift_ms is not None:
         pauses_at_ms = horizon_ms(document, drift_ms)
     least, most = options.min_partitions, options.max_records_per_partition

@@ -69,7 +69,7 @@ class Replays:
         state: StateLocation | None,
         observe: Callable[[OffsetDocument], Observation],
         ask: Ask = trust_one_broker,
-        find_ends: Callable[[OffsetDocument, list[SplitRange]], None] = lambda *_: None,
+        find_ends: Callable[[OffsetDocument, list[SplitRange], Observation], None] = lambda *_: None,
     ) -> None:
         self._options, self._state, self._observe, self._ask = options, state, observe, ask
         self._find_ends = find_ends
@@ -133,10 +133,11 @@ class Replays:
 
         Spark may commit a batch by value of which it has not read all: `limit()` in `foreachBatch`, or a join with
         nothing to match. Nobody reported the ends of its ranges then, so they are looked for here. If the process dies
-        meanwhile, the next start does it.
+        meanwhile, the next start does it. Ranges that cannot be read any more are left out, under the rules of a
+        replay: their splits go back to the start of them.
 
         Raises:
-            OffsetDocumentError: ranges have no report still.
+            OffsetDocumentError: ranges have no report still; or as `ranges`.
         """
         ends_ranges = self._options.record_evaluator is not None or document.by_value is not None
         if not ends_ranges or document.number == self._ended_batch:
@@ -149,7 +150,12 @@ class Replays:
                 " skips them, and are read here to find where the batch ends",
                 first_few([str(part) for part in unreported]),
             )
-            self._find_ends(document, unreported)
+            self.incarnation.check(document.query)
+            key = (document.previous, fingerprint(document))
+            self._decide(unreported, document, key)
+            assert self.observation is not None
+            self._find_ends(document, self.amendments.remaining(unreported, key), self.observation)
+            self.observation = None
             self._reports(document)
         if self._state is not None:
             check_reported(self.amendments.after(document), self._state.uri)
@@ -212,6 +218,7 @@ class Replays:
         reports = self._reports(end) if key != self._unread or self._options.allow_old_checkpoint else []
         remaining = self.amendments.remaining(ranges, key)
         if key not in self._settled and remaining:
+            log.info("replaying batch of document %d: %d ranges", end.number, len(remaining))
             # The amendments of earlier replays are obeyed; ranges that cannot be read since then need one more.
             self._decide(remaining, end, key)
             remaining = self.amendments.remaining(ranges, key)
@@ -225,7 +232,6 @@ class Replays:
 
     def _decide(self, ranges: list[SplitRange], end: OffsetDocument, key: tuple[str, str]) -> None:
         """Make an amendment for the ranges that cannot be read any more, if there are any."""
-        log.info("replaying batch of document %d: %d ranges", end.number, len(ranges))
         observation = self._observe(end)
         # Without the connections of a live observation.
         self.observation = Observation(observation.subscription, observation.answers)

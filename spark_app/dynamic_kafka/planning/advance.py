@@ -85,7 +85,7 @@ def advance(
     query: str,
     state: str = "",
     room: Mapping[Split, int] | None = None,
-    by_value: bool = False,
+    drift_ms: int | None = None,
     clock_ms: int | None = None,
     goal_ms: int | None = None,
 ) -> Plan:
@@ -98,7 +98,8 @@ def advance(
         query: the id for a query that has none yet.
         state: the id of the state folder that the query uses. A new one is news: it is logged at once.
         room: the most offsets that alignment lets a split take; splits that are not in here may take any number.
-        by_value: whether executors look for the times of records. Times alone are no news.
+        drift_ms: how far behind the clock executors end ranges, by the times of records; None if they do not look for
+            them. Times alone are no news.
         clock_ms: the clock before the batch. A clock alone is no news.
         goal_ms: the clock after a batch that takes all that `room` allows.
 
@@ -112,10 +113,10 @@ def advance(
     lag, taken = (_by_cluster(counts, observed) for counts in (lags, granted))
     left = {cluster: count - taken[cluster] for cluster, count in lag.items()}
     # Compare with starts: a split that went back and takes the same range again ends where the logged document ends.
-    moved = _with_granted(progress, granted, observed)
+    moved, by_value = _with_granted(progress, granted, observed), drift_ms is not None
     read = replace(_with_starts(moved, progress, logged, by_value=by_value), state=state)
     ranges = sum(count > 0 for count in granted.values())
-    read = replace(read if by_value else _without_times(read), by_value=ranges if by_value else None)
+    read = replace(read if by_value else _without_times(read), by_value=ranges if by_value else None, drift_ms=drift_ms)
     # The first document is always written: it holds the resolved starts. A later plan would resolve "latest" again.
     # A bounded run ends with a document that shows it.
     ends = bool(logged.by_value) and read.finished
@@ -330,7 +331,8 @@ def forget_times(document: OffsetDocument, splits: Collection[Split]) -> OffsetD
 def _without_times(document: OffsetDocument) -> OffsetDocument:
     if document.by_value is None and not any(topic.times for topic in document.topics()):
         return document  # nearly all
-    return replace(_map_topics(document, lambda cluster, name, topic: replace(topic, times={})), by_value=None)
+    without = _map_topics(document, lambda cluster, name, topic: replace(topic, times={}))
+    return replace(without, by_value=None, drift_ms=None)
 
 
 def _map_topics(document: OffsetDocument, change: TopicChange) -> OffsetDocument:

@@ -129,7 +129,7 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
         query=given.new_query_id,
         state=given.state,
         room=aligned.room,
-        by_value=by_value and not ready.over,
+        drift_ms=given.options.alignment_max_drift_ms if by_value and not ready.over else None,
         clock_ms=aligned.clock_ms,
         goal_ms=aligned.goal_ms,
     )

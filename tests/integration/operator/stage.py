@@ -146,6 +146,14 @@ class Stage:
         )
         return condition(subscription, kind)
 
+    def wait_annotation(self, config_map: str, annotation: str, *, there: bool) -> None:
+        """Wait until a ConfigMap has an annotation, or has it no longer."""
+
+        def has(known: Any) -> bool:
+            return known is not None and (annotation in known["metadata"].get("annotations", {})) == there
+
+        self.api.wait(CONFIG_MAPS, config_map, self.namespace, until=has)
+
     def wait_verdict(self, name: str, state: str, text: str = "", timeout: float = 60) -> dict[str, Any]:
         """Wait until the status of `orders` has this verdict on a cluster, with this text in its message; return it."""
 

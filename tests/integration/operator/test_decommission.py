@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dynamic_kafka.contract.kubernetes_names import APPLICATION_GONE_ANNOTATION
 from tests.integration.operator.stage import DOCUMENT, STREAMS, SUBSCRIPTIONS, Stage, cluster
+from tests.support.kube import KubeCluster
+from tests.support.kube_programs import spark_operator_crds
 from tests.support.operator import CONFIG_MAPS, OperatorProcess
 
 
-def test_a_document_left_behind_blocks_until_it_is_deleted(stage: Stage, operator: OperatorProcess) -> None:
+def test_a_document_left_behind_blocks_until_it_is_deleted(
+    kube: KubeCluster, stage: Stage, operator: OperatorProcess
+) -> None:
+    kube.install_crds(spark_operator_crds())
     stage.stream("orders", cluster("east"))
     stage.subscription()
     stage.wait_document({"east/orders": "Active"})
@@ -16,6 +22,10 @@ def test_a_document_left_behind_blocks_until_it_is_deleted(stage: Stage, operato
     stage.stream("orders", cluster("west"))
     text = f"its subscription is gone: delete ConfigMap {DOCUMENT} when no job reads it"
     assert stage.wait_verdict("east", "Draining", text)["readers"] == ["app"]
+    # It would go a week after its application, which is not there
+    stage.wait_annotation(DOCUMENT, APPLICATION_GONE_ANNOTATION, there=True)
+    stage.application()
+    stage.wait_annotation(DOCUMENT, APPLICATION_GONE_ANNOTATION, there=False)
     stage.api.delete(CONFIG_MAPS, DOCUMENT, stage.namespace)
     stage.wait_verdict("east", "Released")
 

@@ -181,3 +181,23 @@ def test_a_start_finds_the_ends_that_no_task_has_reported(
         own = times([row for row in rows if row["kafka_cluster"] == name])
         assert own == [T0 + (ahead + second) * 1000 for second in range(COUNT - len(own), COUNT)]
     assert Counter(row["kafka_cluster"] for row in rows)["east"] == COUNT - 30
+
+
+@pytest.mark.deep("the same, with a cluster that is away meanwhile")
+def test_ends_of_a_removed_cluster_are_not_looked_for(clusters: dict[str, Any], tmp_path: Path) -> None:
+    given = options(clusters, tmp_path, **FIELD)
+    others = {name: cluster for name, cluster in clusters.items() if name != "east"}
+    with query(given) as reading:
+        # Given a batch that Spark has committed without reading it
+        first = [reading.batch() for _ in range(3)][-1]
+        assert reading.plan()
+        reading.committed = len(reading.log)
+        # When one of its clusters leaves before the next start, then the others go on
+        reading.restart(metadataDocument=document(**others))
+        assert reading.plan()
+        assert {row["kafka_cluster"] for row in reading.run()} <= set(others)
+        # And its rows come when it is back, from the start of the range on
+        reading.restart(metadataDocument=document(**clusters))
+        rows = read_to_the_end(reading, restarts=False)
+    east = [row["offset"] for row in rows if row["kafka_cluster"] == "east"]
+    assert east == list(range(len([row for row in first if row["kafka_cluster"] == "east"]) + 10, COUNT))

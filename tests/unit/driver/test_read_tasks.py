@@ -31,6 +31,7 @@ def tasks(
     clock_ms: int | None = None,
     read: Mode = "streaming",
     by_value: int | None = None,
+    drift_ms: int | None = None,
     saved_clock_ms: int | None = None,
     known: Sequence[StopRecord] = (),
     **more: str,
@@ -44,6 +45,7 @@ def tasks(
         clusters={name: ClusterProgress({"t": topic}, f"id of {name}") for name in subscription.clusters},
         clock_ms=saved_clock_ms,
         by_value=by_value,
+        drift_ms=drift_ms,
     )
     ranges = [SplitRange(Split(name, "t", number), 0, 1) for name in subscription.clusters for number in PARTITIONS]
     parsed = parse_options(options, mode=read)
@@ -99,6 +101,7 @@ def pauses(**given: Any) -> set[tuple[int | None, str | None]]:
 
 def test_ranges_pause_at_the_clock_and_the_drift() -> None:
     assert pauses(by_value=200, saved_clock_ms=90_000, **BY_VALUE) == {(100_000, "range-end")}
+    assert pauses(by_value=200, drift_ms=3_000, saved_clock_ms=90_000, **BY_VALUE) == {(93_000, "range-end")}
     # Without a clock, the first time of each split is too new
     assert pauses(by_value=200, **BY_VALUE) == {(BEFORE_ALL_MS, "range-end")}
     # The batch decides, not the options, which may have changed since

@@ -11,7 +11,7 @@ from dynamic_kafka.errors import OffsetDocumentError
 from dynamic_kafka.planning.advance import Limits, advance
 from dynamic_kafka.planning.clock import FUTURE_MS
 from dynamic_kafka.planning.document.amendments import Amendments, check_reported
-from dynamic_kafka.planning.document.codec import encode
+from dynamic_kafka.planning.document.codec import decode, encode
 from dynamic_kafka.planning.document.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.document.stop_records import StopRecord
 from dynamic_kafka.planning.splits import Split, SplitRange
@@ -32,6 +32,7 @@ def test_the_first_batch_only_looks_for_the_first_times() -> None:
     world.plan()
     assert (world.clock, world.read[-1]) == (None, {"slow": [], "fast": []})
     assert encode(world.logged)["version"] == 6
+    assert decode(encode(world.logged)) == world.logged and world.logged.drift_ms == DRIFT
     world.plan()
     assert (world.clock, world.read[-1]) == (1000, {"slow": steps(1000, DRIFT)})
     # The first record of the fast cluster is known to be too new: nobody reads it again.
@@ -181,7 +182,7 @@ def test_a_bounded_run_ends_when_all_is_known_to_be_read() -> None:
     progress = Amendments().with_stop_records(document, whole).after(document)
     assert progress.finished
     # A last document shows it
-    given: Any = {"observed": {}, "limits": Limits(), "query": "q", "by_value": True}
+    given: Any = {"observed": {}, "limits": Limits(), "query": "q", "drift_ms": DRIFT}
     last = advance(document, progress, **given).document
     assert last is not document and last.finished
     assert advance(last, last.settled(), **given).document is last

@@ -133,9 +133,7 @@ class SavedQuery:
             self.saved.ranges()
             if self.id and self.saved.end is None and self.state is not None:
                 applied = self.saved.amended(self.state.amendments(self.id, since=self.saved.latest.number))
-                # A start looks itself for the ends of ranges that the document shows.
-                if not applied.unreported(self.saved.latest):
-                    check_reported(applied.after(self.saved.latest), self.state.uri)
+                check_reported(applied.after(self.saved.latest), self.state.uri)
         except OffsetDocumentError as error:
             errors.append(error)
         if (old := self.old_checkpoint()) is not None:

@@ -185,7 +185,8 @@ def check_reported(progress: OffsetDocument, state: str) -> None:
     if progress.by_value:
         raise OffsetDocumentError(
             f"{progress.by_value} ranges of the batch of document {progress.number} have no report of an executor in"
-            f" {state}, which says where they ended: restore its files, or start a new query with startingOffsets"
+            f" {state}, which says where they ended: start the query with timestampAssigner, which looks for the ends;"
+            " or restore the files; or start a new query with startingOffsets"
         )
 
 

@@ -22,7 +22,8 @@ set once all splits of an unbounded run have reached theirs. Any other document 
 older releases read. Version 2 had neither "state" nor packed columns. A document with a clock has version 5: an older
 release would read on without alignment. "announced" has the end of the wait for each announced cluster, or 0. With
 "valueTimes", executors report where they end the ranges of the batch, of which it is the number, and an older release
-would skip the rest: version 6. "time" is the time that no unread record of a partition is older than.
+would skip the rest: version 6. "drift" is how far behind the clock they do. "time" is the time that no unread record of
+a partition is older than.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ WITHOUT_CLOCK = 4
 WITHOUT_STOP_RECORDS = 3
 """The version of a document without stop records: releases from before them can read it, but would read past one."""
 _FIELDS = frozenset(
-    {"version", "query", "number", "previous", "state", "bounded", "over", "clock", "announced", "valueTimes"}
+    {"version", "query", "number", "previous", "state", "bounded", "over", "clock", "announced", "valueTimes", "drift"}
     | {"clusters", "parked", "explicitIds", "usedAcceptances"}
 )
 _CLUSTER_FIELDS = frozenset({"kafkaId", "topics"})
@@ -86,6 +87,8 @@ def encode(document: OffsetDocument) -> dict[str, Any]:
         wire["announced"] = dict(sorted(document.announced.items()))
     if document.by_value is not None:
         wire["valueTimes"] = document.by_value
+        if document.drift_ms is not None:
+            wire["drift"] = document.drift_ms
     wire["clusters"] = _write_clusters(document.clusters, _write_topic)
     if document.explicit_ids:
         wire["explicitIds"] = {c: dict(sorted(ids.items())) for c, ids in sorted(document.explicit_ids.items())}
@@ -213,6 +216,7 @@ def _read(wire: Mapping[str, Any]) -> OffsetDocument:
         clock_ms=int(wire["clock"]) if "clock" in wire else None,
         announced={cluster: int(until) for cluster, until in wire.get("announced", {}).items()},
         by_value=int(wire["valueTimes"]) if "valueTimes" in wire else None,
+        drift_ms=int(wire["drift"]) if "drift" in wire else None,
         clusters=_read_clusters(wire["clusters"], _read_topic),
         parked=_read_clusters(wire.get("parked", {}), _read_parked),
         explicit_ids=wire.get("explicitIds", {}),

@@ -151,6 +151,7 @@ class OffsetDocument:
             that metadata announces. It is 0 once a batch has had records of the cluster (`planning.announced`).
         by_value: the number of ranges of this batch, each of which gets a report, since executors may end it early.
             None if they do not look for the times of records.
+        drift_ms: how far behind the clock they end the ranges of this batch; None in documents of earlier releases.
         logged, fingerprint: caches of `planning.document.codec`: the document's JSON, and its hash. A changed copy
             of the document starts without them.
     """
@@ -168,6 +169,7 @@ class OffsetDocument:
     clock_ms: int | None = None
     announced: Mapping[str, int] = field(default_factory=dict)
     by_value: int | None = None
+    drift_ms: int | None = None
     unknown: Unknown = field(default_factory=dict)
     logged: Mapping[str, Any] | None = field(default=None, init=False, compare=False, repr=False)
     fingerprint: str | None = field(default=None, init=False, compare=False, repr=False)

@@ -1,0 +1,77 @@
+"""Documents whose subscription is gone: they go a week after their application."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from dynamic_kafka.contract.kubernetes_names import APPLICATION_GONE_ANNOTATION
+from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, SUBSCRIPTIONS
+from tests.unit.operator.server import DOCUMENT, Operator, Server, rest
+from tests.unit.operator.world import cluster
+
+HOUR, WEEK = timedelta(hours=1), timedelta(days=7)
+
+
+def left_behind(*, application: bool = False) -> Server:
+    server = Server()
+    server.stream(cluster("east"))
+    server.subscription()
+    if application:
+        server.put(KUBEFLOW_APPLICATIONS, "app", {})
+    rest(server)
+    server.remove(SUBSCRIPTIONS, "app")
+    return server
+
+
+def look(server: Server, after: timedelta = timedelta()) -> float | None:
+    """Let an operator that has just started look at the document. Return the seconds until it looks again."""
+    server.now += after
+    return Operator(server).reconcile(SUBSCRIPTIONS, "app")
+
+
+def test_a_document_goes_a_week_after_its_application() -> None:
+    server = left_behind(application=True)
+    # Given an application that runs on for long without its subscription
+    assert look(server) is None
+    assert look(server, 2 * WEEK) is None
+    # When it is deleted, then the week begins, whoever is the operator
+    server.remove(KUBEFLOW_APPLICATIONS, "app")
+    assert look(server, HOUR) == WEEK.total_seconds()
+    assert look(server, WEEK - HOUR) == HOUR.total_seconds()
+    assert server.document() is not None
+    look(server, HOUR)
+    assert server.document() is None
+
+
+def test_an_application_that_comes_back_stops_the_week() -> None:
+    server = left_behind()
+    look(server)
+    server.put(KUBEFLOW_APPLICATIONS, "app", {})
+    assert look(server, 2 * WEEK) is None
+    server.remove(KUBEFLOW_APPLICATIONS, "app")
+    assert look(server, HOUR) == WEEK.total_seconds()
+
+
+def test_a_subscription_that_comes_back_stops_the_week() -> None:
+    server = left_behind()
+    look(server)
+    document = server.document()
+    server.now += WEEK
+    server.subscription()
+    rest(server)
+    known = server.find(CONFIG_MAPS, DOCUMENT)
+    assert known is not None and APPLICATION_GONE_ANNOTATION not in known["metadata"]["annotations"]
+    assert server.document() is not None and document is not None
+    assert server.document().revision == document.revision  # type: ignore[union-attr]
+    # And left behind once more, it stays for another week
+    server.remove(SUBSCRIPTIONS, "app")
+    assert look(server) == WEEK.total_seconds()
+
+
+def test_a_time_that_somebody_has_edited_begins_anew() -> None:
+    server = left_behind()
+    look(server)
+    known = server.find(CONFIG_MAPS, DOCUMENT)
+    assert known is not None
+    known["metadata"]["annotations"][APPLICATION_GONE_ANNOTATION] = "yesterday"
+    assert look(server, HOUR) == WEEK.total_seconds()
