@@ -132,7 +132,7 @@ class Replays:
         """Take over where executors have ended ranges of the batch before the next plan.
 
         Spark may commit a batch by value of which it has not read all: `limit()` in `foreachBatch`, or a join with
-        nothing to match. Nobody reported the ends of its ranges then, so they are looked for here. If the process dies
+        nothing to match. No task reports the ends of its ranges then, so they are looked for here. If the process dies
         meanwhile, the next start does it. Ranges that cannot be read any more are left out, under the rules of a
         replay: their splits go back to the start of them.
 

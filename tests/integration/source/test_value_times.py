@@ -143,7 +143,7 @@ def test_windows_by_the_value_have_every_row(clusters: dict[str, Any], spark: Sp
 
 
 @pytest.mark.deep("runs in Spark, one of which commits batches without reading them")
-def test_a_batch_that_spark_does_not_read_is_committed_all_the_same(
+def test_a_batch_that_spark_does_not_read_counts_as_read(
     clusters: dict[str, Any], spark: SparkSession, tmp_path: Path
 ) -> None:
     register(spark)
