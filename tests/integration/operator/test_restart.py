@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from dynamic_kafka.contract.kubernetes_names import RETRY_ANNOTATION, REVISION_ANNOTATION, REVISION_ENVIRONMENT
+from dynamic_kafka.contract.kubernetes_names import REVISION_ANNOTATION, REVISION_ENVIRONMENT
 from tests.e2e import large
 from tests.integration.operator.stage import APPLICATIONS, STREAMS, SUBSCRIPTIONS, Stage, cluster, condition
 from tests.support.kube import PODS, SparkOperator
@@ -171,12 +171,6 @@ def test_the_operator_gives_up_after_three_reverted_patches(
             back = {"spec": {"sparkConf": {ENVIRONMENT: None}, "driver": {"annotations": None}}}
             stage.api.patch(APPLICATIONS, "app", stage.namespace, back)
         time.sleep(0.1)
-    # A user who asks for the revision gets it, once
-    token = stage.subscription_now()["status"]["rollout"]["token"]
-    retry = {"metadata": {"annotations": {RETRY_ANNOTATION: f"{token}@the keys are ignored now"}}}
-    stage.api.patch(SUBSCRIPTIONS, "app", stage.namespace, retry)
-    stage.api.wait(APPLICATIONS, "app", stage.namespace, until=lambda found: token in json.dumps(found["spec"]))
-    wait_until(lambda: ("Normal", "Retried") in stage.events(), "the event")
 
 
 @DEEP
