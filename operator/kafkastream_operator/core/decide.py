@@ -17,7 +17,7 @@ from datetime import datetime
 from dynamic_kafka.contract.kubernetes_names import config_map_name
 from kafkastream_operator.core import orphan, recovery
 from kafkastream_operator.core.conditions import subscription as conditions
-from kafkastream_operator.core.conditions.events import events_of, is_retried, new_problems, unused_releases
+from kafkastream_operator.core.conditions.events import events_of, new_problems, unused_releases
 from kafkastream_operator.core.conditions.rollout import awaits_another, patch_refused
 from kafkastream_operator.core.contest import Contest, contest_over
 from kafkastream_operator.core.document import Document
@@ -134,7 +134,7 @@ def _step(view: View, document: Document, paused: str) -> Step:
         now=view.now,
         restarted_at=parse(restarted) if restarted else None,
         paused=paused,
-        tries_again=view.generation != view.status.observed_generation or view.asks_for_retry,
+        spec_changed=view.generation != view.status.observed_generation,
         starter=next_starter(
             view.application,
             view.spec.update_strategy,
@@ -179,7 +179,6 @@ def _status(
         draining=tuple(_as_many_as_fit(draining[:MAX_DRAINING])),
         # A release that comes while nothing is rendered, as in a pause, counts afterwards.
         released=tuple(sorted(view.released & {*view.status.released, *(view.released if rendering else ())})),
-        retried=view.retry if is_retried(view, step) else view.status.retried,
         homes=homes(view),
         kept=dict(kept),
         failure=last_failure(view),

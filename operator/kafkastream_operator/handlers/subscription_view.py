@@ -20,7 +20,6 @@ from dynamic_kafka.contract.kubernetes_names import (
     RELEASE_ANNOTATION,
     RENDERED_ROLE,
     REPORT_ANNOTATION,
-    RETRY_ANNOTATION,
     REVISION_ANNOTATION,
     ROLE_LABEL,
     SUBSCRIPTION_LABEL,
@@ -48,7 +47,7 @@ from kafkastream_operator.handlers.failed_drivers import DRIVER_CONTAINER, Faile
 from kafkastream_operator.kube.api import APPLICATIONS, CONFIG_MAPS, PODS, STREAMS, SUBSCRIPTIONS, Object
 from kafkastream_operator.kube.cache import Cache, ref_of
 from kafkastream_operator.models.stream import KafkaStreamStatus
-from kafkastream_operator.models.subscription import RELEASE_CHARACTERS, SubscriptionSpec, SubscriptionStatus
+from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus
 from kafkastream_operator.spark.kinds import KINDS, Kind
 
 
@@ -94,7 +93,6 @@ def observe_subscription(
     if known is not None and pod is not None and owned:
         known = kind.with_driver(known, pod)
         current = kind.submission_of(known, pod) == known.submission != ""
-    annotations = subscription["metadata"].get("annotations") or {}
     view = View(
         uid=subscription["metadata"]["uid"],
         generation=int(subscription["metadata"].get("generation", 0)),
@@ -106,8 +104,7 @@ def observe_subscription(
         driver=_driver(cache, pod, owned, document, current) if pod is not None else None,
         now=now,
         fresh_lineage=uuid.uuid4().hex[:12],
-        released=releases_of(annotations.get(RELEASE_ANNOTATION, "")),
-        retry=str(annotations.get(RETRY_ANNOTATION, ""))[:RELEASE_CHARACTERS],
+        released=releases_of((subscription["metadata"].get("annotations") or {}).get(RELEASE_ANNOTATION, "")),
         rival=_older_subscription(cache, namespace, subscription),
         annotated=MADE_LABEL in labels_of(subscription),
         failed_driver=failed.of(namespace, ref.name, kind, known) if failed is not None else None,
