@@ -137,6 +137,9 @@ class Operator:
             for kind in (SUBSCRIPTIONS, STREAMS, *APPLICATIONS.values()):
                 self._add_all(kind, namespace)
             self._add_metadata(namespace)
+            for config_map in self.cache.all(CONFIG_MAPS, namespace):
+                if named := subscription_named_in(config_map):  # it may be gone, and its document left behind
+                    self._add(Ref(SUBSCRIPTIONS, namespace, named))
 
     async def _start(self, settings: kopf.OperatorSettings, **_: Any) -> None:
         settings.posting.enabled = False

@@ -170,9 +170,14 @@ class Api:
         query = {"fieldManager": MANAGER}
         return self._call("PATCH", path, change, query=query, content="application/merge-patch+json")
 
-    def delete(self, resource: Resource, namespace: str, name: str, *, uid: str) -> None:
-        """Delete the object with this UID, not a later one of the same name."""
-        self._call("DELETE", resource.path(namespace, name), {"preconditions": {"uid": uid}})
+    def delete(self, resource: Resource, namespace: str, name: str, *, uid: str, resource_version: str = "") -> None:
+        """Delete the object with this UID, not a later one of the same name. With a version, it must not have changed.
+
+        Raises:
+            ConflictError: it is another one, or has changed.
+        """
+        version = {"resourceVersion": resource_version} if resource_version else {}
+        self._call("DELETE", resource.path(namespace, name), {"preconditions": {"uid": uid, **version}})
 
     def _call(
         self,

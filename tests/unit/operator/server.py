@@ -231,12 +231,12 @@ class Server:
         self._store(ref, _merged(self.objects[ref], change))
         return self._ends(ref, write)
 
-    def delete(self, resource: Resource, namespace: str, name: str, *, uid: str) -> None:
+    def delete(self, resource: Resource, namespace: str, name: str, *, uid: str, resource_version: str = "") -> None:
         ref, write = self._begins("DELETE", resource, name, {})
         known = self.objects.get(ref)
         if known is None:
             raise NotFoundError("DELETE", 404, "NotFound", name)
-        self._is_still(known, {"uid": uid})
+        self._is_still(known, {"uid": uid, **({"resourceVersion": resource_version} if resource_version else {})})
         del self.objects[ref]
         self._ends(ref, write)
 
@@ -288,6 +288,10 @@ class Operator:
     def reconcile(self, resource: Resource, name: str = "app") -> float | None:
         """Reconcile one object of the server, and return the seconds until the next reconcile."""
         self.sees()
+        return self._reconciler(Ref(resource, NAMESPACE, name))
+
+    def reconcile_unseen(self, resource: Resource, name: str) -> float | None:
+        """Reconcile one object with the cache as it is, which may lack what the server has."""
         return self._reconciler(Ref(resource, NAMESPACE, name))
 
     def works(self) -> None:

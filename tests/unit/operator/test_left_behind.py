@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from dynamic_kafka.contract.kubernetes_names import APPLICATION_GONE_ANNOTATION
-from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, SUBSCRIPTIONS
+from kafkastream_operator.kube.api import APACHE_APPLICATIONS, CONFIG_MAPS, KUBEFLOW_APPLICATIONS, SUBSCRIPTIONS
 from tests.unit.operator.server import DOCUMENT, Operator, Server, rest
 from tests.unit.operator.world import cluster
 
@@ -68,10 +70,38 @@ def test_a_subscription_that_comes_back_stops_the_week() -> None:
     assert look(server) == WEEK.total_seconds()
 
 
-def test_a_time_that_somebody_has_edited_begins_anew() -> None:
+@pytest.mark.parametrize("text", ["yesterday", "9999-12-31T23:59:59Z"])
+def test_a_time_that_somebody_has_edited_begins_anew(text: str) -> None:
     server = left_behind()
     look(server)
     known = server.find(CONFIG_MAPS, DOCUMENT)
     assert known is not None
-    known["metadata"]["annotations"][APPLICATION_GONE_ANNOTATION] = "yesterday"
+    known["metadata"]["annotations"][APPLICATION_GONE_ANNOTATION] = text
     assert look(server, HOUR) == WEEK.total_seconds()
+
+
+@pytest.mark.parametrize("kind", ["application", "subscription"])
+def test_an_object_that_the_cache_lacks_keeps_the_document(kind: str) -> None:
+    server = left_behind()
+    operator = Operator(server)
+    operator.sees()
+    operator.reconcile(SUBSCRIPTIONS, "app")
+    server.now += WEEK
+    operator.sees()
+    if kind == "application":
+        server.put(APACHE_APPLICATIONS, "app", {})
+    else:
+        server.subscription()
+    assert operator.reconcile_unseen(SUBSCRIPTIONS, "app") == HOUR.total_seconds()
+    assert server.document() is not None
+
+
+def test_a_copy_under_another_name_stays() -> None:
+    server = left_behind()
+    known = server.find(CONFIG_MAPS, DOCUMENT)
+    assert known is not None
+    labels, content = known["metadata"]["labels"], {"data": known.get("data"), "binaryData": known.get("binaryData")}
+    server.remove(CONFIG_MAPS, DOCUMENT)
+    server.put(CONFIG_MAPS, "copy", {}, content, labels=labels)
+    look(server)
+    assert look(server, 2 * WEEK) is None and server.find(CONFIG_MAPS, "copy") is not None

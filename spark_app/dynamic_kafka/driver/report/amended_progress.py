@@ -32,7 +32,7 @@ class AmendedProgress:
         if self._state is None or committed.is_initial:
             return committed
         last = self._last
-        # Amendments and stop records are durable before their batch ends: once it is committed, none is added.
+        # Amendments and stop records are durable before their batch ends. Where some are missing still, this raises.
         if last is None or last[0] != committed:
             state = StateLocation(self._state)
             amendments = Amendments(state.amendments(committed.query, since=committed.number))
