@@ -160,9 +160,8 @@ class Amendments:
 
     def unreported(self, logged: OffsetDocument) -> list[SplitRange]:
         """Return the ranges of a batch by value without a report, as far as its document shows them."""
-        if not logged.by_value:
-            return []
-        known = self._known(logged)
+        if not logged.by_value or len(known := self._known(logged)) >= logged.by_value:
+            return []  # nearly all batches: no look at each split
         return [part for part in logged.shown_ranges() if part.split not in known]
 
     def _known(self, logged: OffsetDocument) -> set[Split]:
