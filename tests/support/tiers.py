@@ -6,8 +6,9 @@ real drivers, images. Each chapter of the product keeps one story that is not. T
 Some deep tests are `sampled`, too: the cases of a matrix, and the second reader. `make test-all` runs a random third of
 those of each file. It prints the number that repeats its choice (`SAMPLE`). `SEEDS=all` runs all of them.
 
-It also counts what the tests start, and fails a run that starts more than `tests/budget.toml` allows its tier. It does
-not count what fixtures of the session start: each worker has its own.
+It also counts what the tests start, and fails a run that starts more than `tests/budget.toml` allows its tier. It
+leaves out what fixtures of the session start, for each worker has its own, and what sampled tests start: the choice
+of the run would decide.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import sys
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +40,8 @@ KINDS = {
 _LEFT_OUT = pytest.StashKey[int]()
 _STARTED = pytest.StashKey["Counter[str]"]()
 _counts = Counter[str]()
-_session_fixtures: list[str] = []
+_counting = [True]
+"""Whether what is started now counts: the last one is that of the innermost fixture or test."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -55,23 +58,36 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _count(event: str, arguments: tuple[Any, ...]) -> None:
-    if event == "subprocess.Popen" and not _session_fixtures:
+    if event == "subprocess.Popen" and _counting[-1]:
         command = " ".join(map(str, arguments[1])) if not isinstance(arguments[1], str) else arguments[1]
         kind = next((kind for kind, part in KINDS.items() if part.search(command)), None)
         if kind is not None:
             _counts[kind] += 1
 
 
+@contextmanager
+def _counts_are(on: bool) -> Generator[None]:
+    _counting.append(on)
+    try:
+        yield
+    finally:
+        _counting.pop()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Generator[None, object, object]:
-    """Do not count what a fixture of the session starts."""
-    if fixturedef.scope != "session":
+    """Count what a fixture of a file starts, whichever test needs it first; not what one of the session starts."""
+    if fixturedef.scope == "function":
         return (yield)
-    _session_fixtures.append(fixturedef.argname)
-    try:
+    with _counts_are(fixturedef.scope != "session"):
         return (yield)
-    finally:
-        _session_fixtures.pop()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Do not count what a sampled test starts."""
+    with _counts_are(item.get_closest_marker("sampled") is None):
+        return (yield)
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:

@@ -67,12 +67,22 @@ def test_without_a_tier_all_run_without_a_budget(project: pytest.Pytester) -> No
 
 
 MATRIX = """
+    import subprocess
+    import sys
     import pytest
+
+    def start():
+        subprocess.run([sys.executable, "-c", "", "kafka.Kafka"])
+
+    @pytest.fixture(scope="module")
+    def shared():
+        start()
 
     @pytest.mark.deep("a matrix")
     @pytest.mark.sampled
     @pytest.mark.parametrize("case", range(10))
-    def test_case(case): pass
+    def test_case(case, shared):
+        start()
 """
 
 
@@ -96,6 +106,17 @@ def test_a_random_third_of_the_sampled_cases_is_run(project: pytest.Pytester, mo
     assert run(SAMPLE=choice)[0] == cases
     assert run(SAMPLE="1")[0] != run(SAMPLE="2")[0]
     assert len(run(SEEDS="all")[0]) == 10
+
+
+@pytest.mark.parametrize("seeds", ["", "all"])
+def test_what_sampled_tests_start_does_not_count(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, seeds: str
+) -> None:
+    monkeypatch.setenv("SEEDS", seeds)
+    project.makepyfile(MATRIX)
+    result = project.runpytest_subprocess("--tier=test-all")
+    result.stdout.fnmatch_lines(["started by tests: 1 brokers of 1, *"])
+    assert result.ret == pytest.ExitCode.OK
 
 
 def test_a_sampled_test_that_is_not_deep_is_refused(project: pytest.Pytester) -> None:
