@@ -143,8 +143,7 @@ class Replays:
         if not ends_ranges or document.number == self._ended_batch:
             return
         self._reports(document)
-        has_assigner = self._options.timestamp_assigner is not None
-        if has_assigner and (unreported := self.amendments.unreported(document)):
+        if self._options.timestamp_assigner is not None and (unreported := self._unreported(document)):
             log.warning(
                 "no task has read all of %s (limit() in foreachBatch?): their other records are skipped, as Spark"
                 " skips them, and are read here to find where the batch ends",
@@ -225,6 +224,13 @@ class Replays:
         self._settled.add(key)
         self._unread = None
         return self._without_recreated(remaining, end, reports)
+
+    def _unreported(self, document: OffsetDocument) -> list[SplitRange]:
+        """Return the ranges of a batch by value without a report of where they ended."""
+        if not document.by_value or len(known := self.amendments.known(document)) >= document.by_value:
+            return []  # nearly all batches: no look at each split
+        # The document of a batch by value shows the starts of all its ranges.
+        return [part for part in ranges_between(document, document) if part.split not in known]
 
     def is_settled(self, start: OffsetDocument, end: OffsetDocument) -> bool:
         """Return whether this process has already planned the batch or decided its amendment."""

@@ -75,10 +75,8 @@ def test_processes_killed_at_reports_by_value_change_no_row(
     tmp_path: Path, brokers: Brokers, orders: str, step: str
 ) -> None:
     # Given a query whose clock goes by values, with several batches behind it
-    evaluators, clock = (
-        "tests.integration.source.evaluators",
-        {"watermarkAlignmentMaxDrift": "2s", "idleTimeout": "1ms"},
-    )
+    evaluators = "tests.integration.source.evaluators"
+    clock = {"watermarkAlignmentMaxDrift": "2s", "idleTimeout": "1ms"}
     options = {"recordEvaluator": f"{evaluators}:is_end", "timestampAssigner": f"{evaluators}:seconds_of_number"}
     story = Story(tmp_path, brokers, orders, **options, **clock)
     story.name("a", "b")

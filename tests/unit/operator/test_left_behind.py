@@ -57,14 +57,14 @@ def test_an_application_that_comes_back_stops_the_week() -> None:
 def test_a_subscription_that_comes_back_stops_the_week() -> None:
     server = left_behind()
     look(server)
-    document = server.document()
+    before = server.document()
     server.now += WEEK
     server.subscription()
     rest(server)
     known = server.find(CONFIG_MAPS, DOCUMENT)
     assert known is not None and APPLICATION_GONE_ANNOTATION not in known["metadata"]["annotations"]
-    assert server.document() is not None and document is not None
-    assert server.document().revision == document.revision  # type: ignore[union-attr]
+    after = server.document()
+    assert before is not None and after is not None and after.revision == before.revision
     # And left behind once more, it stays for another week
     server.remove(SUBSCRIPTIONS, "app")
     assert look(server) == WEEK.total_seconds()

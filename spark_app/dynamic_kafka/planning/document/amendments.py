@@ -136,7 +136,7 @@ class Amendments:
 
     def remaining(self, ranges: Iterable[SplitRange], batch: tuple[str, str]) -> list[SplitRange]:
         """Return the ranges that remain of a batch, which is named by the fingerprints of its two documents."""
-        left_out = {part.split for amendment in self._of_batch.get(batch, ()) for part in amendment.left_out}
+        left_out = {part.split for part in self._left_out(batch)}
         return cut((part for part in ranges if part.split not in left_out), self._stop_records.get(batch[1], ()))
 
     def after(self, logged: OffsetDocument) -> OffsetDocument:
@@ -149,26 +149,22 @@ class Amendments:
         if not self._of_batch and not self._stop_records and not logged.by_value:
             return progress
         batch = (logged.previous, fingerprint(logged))
-        left_out = [part for amendment in self._of_batch.get(batch, ()) for part in amendment.left_out]
+        left_out = self._left_out(batch)
         progress = rewind(progress, left_out) if left_out else progress
         if batch[1] in self._stop_records:
             progress = end_splits(progress, self._stop_records[batch[1]])
         if logged.by_value:
             # Without the reports of all ranges, it is not known how far the batch was read.
-            progress = replace(progress, by_value=max(0, logged.by_value - len(self._known(logged))))
+            progress = replace(progress, by_value=max(0, logged.by_value - len(self.known(logged))))
         return progress
 
-    def unreported(self, logged: OffsetDocument) -> list[SplitRange]:
-        """Return the ranges of a batch by value without a report, as far as its document shows them."""
-        if not logged.by_value or len(known := self._known(logged)) >= logged.by_value:
-            return []  # nearly all batches: no look at each split
-        return [part for part in logged.shown_ranges() if part.split not in known]
-
-    def _known(self, logged: OffsetDocument) -> set[Split]:
-        """Return the splits of which it is known how far the batch was read."""
+    def known(self, logged: OffsetDocument) -> set[Split]:
+        """Return the splits of which it is known how far the batch by value of a document was read."""
         batch = (logged.previous, fingerprint(logged))
-        left_out = (part.split for amendment in self._of_batch.get(batch, ()) for part in amendment.left_out)
-        return self._reported.get(batch[1], set()).union(left_out)
+        return self._reported.get(batch[1], set()).union(part.split for part in self._left_out(batch))
+
+    def _left_out(self, batch: tuple[str, str]) -> list[SplitRange]:
+        return [part for amendment in self._of_batch.get(batch, ()) for part in amendment.left_out]
 
 
 def check_reported(progress: OffsetDocument, state: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.planning.splits import Split
 
 Column = Mapping[int, int]
 """One number per partition."""
@@ -237,15 +237,6 @@ class OffsetDocument:
         for split in self.splits():
             if not self.clusters[split.cluster].topics[split.topic].finished(split.partition):
                 yield split
-
-    def shown_ranges(self) -> Iterator[SplitRange]:
-        """Yield the ranges of this batch that the document shows by itself: all of them in a batch by value."""
-        for split in self.splits():
-            topic = self.clusters[split.cluster].topics[split.topic]
-            start, end = topic.starts.get(split.partition), topic.next[split.partition]
-            if start is not None and start < end:
-                epochs = (known.get(split.partition, -1) for known in (topic.start_epochs, topic.epochs))
-                yield SplitRange(split, start, end, *epochs)
 
     def settled(self) -> OffsetDocument:
         """Return the same progress without the starts of its own batch: the base of the next plan."""
