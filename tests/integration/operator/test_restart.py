@@ -147,10 +147,9 @@ def test_an_application_that_does_not_run_is_not_patched(
 def test_a_field_that_a_user_owns_is_a_condition_and_not_a_fight(
     stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
 ) -> None:
-    runs(stage)
+    uid = runs(stage)
     stage.application(sparkConf={ENVIRONMENT: "mine"})
-    pod = stage.driver_runs(after=str(stage.api.get(PODS, "app-driver", stage.namespace)["metadata"]["uid"]))
-    assert pod
+    assert stage.driver_runs(after=uid)
     stage.stream("orders", cluster("east"), cluster("west"))
     rolled_out = stage.wait_condition("RolledOut", "FieldTaken")
     assert "gitops" in rolled_out["message"]
@@ -190,9 +189,9 @@ def test_another_zlib_makes_no_operator_write(stage: Stage, operator: OperatorPr
 def test_an_operator_that_starts_without_a_change_writes_nothing(
     stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
 ) -> None:
-    runs(stage)
+    uid = runs(stage)
     stage.stream("orders", cluster("east"), cluster("west"))
-    stage.driver_runs(after=str(stage.api.get(PODS, "app-driver", stage.namespace)["metadata"]["uid"]))
+    stage.driver_runs(after=uid)
     stage.wait_condition("RolledOut", "Confirmed")
     stage.wait_condition("ApplicationFound", "Running")
     stage.api.wait(STREAMS, "orders", stage.namespace, until=lambda stream: '"state": "Running"' in json.dumps(stream))
