@@ -34,7 +34,7 @@ _HELP = "docs/how-to/time.md#a-record-from-the-future"
 _ANNOUNCED_HELP = "docs/how-to/time.md#a-cluster-that-joins-late"
 _PARTS = 4
 """A search finds a goal to this part of the drift."""
-_FULL, _AIM, _TRIES = 0.9, 0.98, 4
+_FULL, _AIM, _TRIES = 0.9, 0.99, 4
 """A batch with a rate limit is full with this part of the limit. A search aims at a bit more, as if the records were
 evenly spread over time. After so many tries, half of the limit will do."""
 
@@ -158,15 +158,32 @@ class _Search:
         newest: the newest record of each log, where its broker named it. It does not while that record may still be
             taken back: in an open transaction, or until enough replicas have it. That of the last plan is right for a
             split that has read all since: nobody asks again.
+        far: the splits whose newest record of the last plan is unread, and not older than `far_ms`. No goal before it
+            depends on a newer one: nobody asks for that until a goal lies further ahead.
     """
 
     def __init__(
-        self, places: dict[Split, Place], newest: Mapping[Split, TimedOffset], *, now_ms: int, drift_ms: int
+        self,
+        places: dict[Split, Place],
+        newest: Mapping[Split, TimedOffset],
+        *,
+        now_ms: int,
+        drift_ms: int,
+        far_ms: int | None,
     ) -> None:
         self.places, self.now_ms = places, now_ms
         self.grain_ms = max(1, drift_ms // _PARTS)
-        read = {split: place for split, place in places.items() if not place.unread and split in newest}
-        self.newest = {split: newest[split] for split, place in read.items() if newest[split].offset < place.following}
+        seen = {split: (newest[split], place) for split, place in places.items() if split in newest}
+        self.far = {
+            split
+            for split, (record, place) in seen.items()
+            if far_ms is not None and record.offset >= place.following and record.time_ms >= far_ms
+        }
+        self.newest = {
+            split: record
+            for split, (record, place) in seen.items()
+            if split in self.far or (record.offset < place.following and not place.unread)
+        }
         self.beyond: set[Split] = set()
         self.unaligned: dict[Split, int] = {}
 
@@ -201,6 +218,12 @@ class _Search:
             for split in holding
             if split in self.places and (split not in self.beyond or self.places[split].unread)
         }
+
+    def look_further(self) -> Steps[None]:
+        """Ask for the newest records that were far enough ahead so far."""
+        newest = yield from self._ask(dict.fromkeys(self.far))
+        self.newest = {split: record for split, record in self.newest.items() if split not in self.far} | dict(newest)
+        self.far.clear()
 
     def _give_up(self, split: Split) -> None:
         """Align a split no more: no question shows the times of its next rows."""
@@ -265,7 +288,9 @@ def align(
         drift_ms: `watermarkAlignmentMaxDrift`.
     """
     places, read_since, holding, waits_for, given_up = stand
-    search = _Search(places, memory.newest, now_ms=now_ms, drift_ms=drift_ms)
+    is_backlog = progress.clock_ms is not None and limits.max_offsets is not None and memory.span_ms
+    far_ms = progress.clock_ms + memory.span_ms + drift_ms if is_backlog and progress.clock_ms is not None else None
+    search = _Search(places, memory.newest, now_ms=now_ms, drift_ms=drift_ms, far_ms=far_ms)
     found = yield from search.begin(holding, progress.clock_ms)
     clocks = {split: time_ms for split, time_ms in found.items() if time_ms is not None}
     clock = min(clocks.values(), default=progress.clock_ms)
@@ -324,6 +349,7 @@ def _goal(
             break
         low, low_rows, low_room = goal, rows, room
         span_ms *= 2
+        yield from search.look_further()
     if limit is None or rows <= limit:
         return _Goal(clock, goal, room, ends, max(goal - clock, drift_ms))
     while goal - low > search.grain_ms and low_rows < limit * (_FULL if tries < _TRIES else 0.5):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -171,3 +172,19 @@ def test_without_the_state_no_offsets_are_shown(tmp_path: Path, capsys: pytest.C
     (tmp_path / "dynamic-kafka").rename(tmp_path.parent / f"{tmp_path.name} of another place")
     assert main(["inspect", str(tmp_path)]) != 0
     assert "name it with --state-location" in capsys.readouterr().err
+
+
+def test_a_start_that_looks_for_missing_ends_is_not_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Given an application with timestampAssigner, and a committed batch without a report
+    options = {"timestampAssigner": "tests:times", "watermarkAlignmentMaxDrift": "1m"}
+    app, checkpoint = make_app(tmp_path, **options), tmp_path / "checkpoint" / "out"
+    shutil.rmtree(checkpoint)
+    checkpoint.mkdir()
+    by_value(checkpoint, is_committed=True)
+
+    output, wire = shown(capsys, app)
+
+    assert wire["refused"] is None
+    assert "1 ranges of the last batch have no report" in output
