@@ -6,8 +6,10 @@ streams that disagree about a cluster conflict, and an application that reads bo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from pydantic import ValidationError
@@ -44,6 +46,12 @@ class StreamEntry:
     problem: str = ""
     conflict: str = ""
 
+    @cached_property
+    def described(self) -> Mapping[str, Mapping[str, Any]]:
+        """What streams have to agree about: the clusters without their topics."""
+        clusters = self.content["clusters"] if self.content is not None else {}
+        return {name: {key: value for key, value in c.items() if key != "topics"} for name, c in clusters.items()}
+
 
 @dataclass(frozen=True)
 class Catalog:
@@ -58,6 +66,21 @@ class Catalog:
     streams: Mapping[str, StreamEntry]
     shadowed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     broken: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def drain(self) -> Mapping[str, Drain]:
+        """The settings of the valid streams: the newest form of an invalid one does not count, or cannot be read."""
+        return {name: entry.drain for name, entry in self.streams.items() if entry.content is not None}
+
+    @cached_property
+    def naming(self) -> Mapping[str, Collection[str]]:
+        """The streams that name a cluster, by its id and by each of its servers."""
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for stream, entry in self.streams.items():
+            for cluster, content in entry.content["clusters"].items() if entry.content is not None else ():
+                for key in (cluster, *str(content["bootstrapServers"]).split(",")):
+                    found[key].append(stream)
+        return found
 
 
 @dataclass(frozen=True)
@@ -132,11 +155,23 @@ def put_together(
                 shadowed.setdefault(origin, {})[entry.stream] = by_stream[entry.stream].origin
             else:
                 by_stream[entry.stream] = entry
-    conflicts = disagreements(entry.parsed for entry in by_stream.values() if entry.parsed is not None)
-    entries_by_id = {
-        name: replace(entry, conflict="; ".join(conflicts.get(name, {}).values())) for name, entry in by_stream.items()
-    }
-    return Catalog(entries_by_id, shadowed, broken)
+    conflicts = disagreements(entry.parsed for entry in _doubtful(by_stream.values()) if entry.parsed is not None)
+    found = {name: replace(by_stream[name], conflict="; ".join(texts.values())) for name, texts in conflicts.items()}
+    return Catalog({**by_stream, **found}, shadowed, broken)
+
+
+def _doubtful(entries: Iterable[StreamEntry]) -> Iterable[StreamEntry]:
+    """Return the streams that may disagree: most describe each of their clusters as the others do, and rename none."""
+    seen: dict[str, Mapping[str, Any]] = {}
+    doubtful: set[str] = set()
+    valid = [entry for entry in entries if entry.content is not None]
+    for entry in valid:
+        for cluster, described in entry.described.items():
+            if (first := seen.setdefault(cluster, described)) is not described and first != described:
+                doubtful.add(cluster)
+            if "renamedFrom" in described:
+                doubtful |= {cluster, described["renamedFrom"]}
+    return [entry for entry in valid if not doubtful.isdisjoint(entry.described)] if doubtful else ()
 
 
 def disagreements(streams: Iterable[KafkaStream]) -> dict[str, dict[str, str]]:

@@ -72,8 +72,7 @@ def resolve(
         previous: the document as it is, from which held streams keep their form.
         unconfirmed: {new id: old id} of its renames that no driver has reported to have.
     """
-    # The newest form of an invalid stream does not count at all. Its `drain` may not even be readable.
-    drain = {entry.stream: entry.drain for entry in catalog.streams.values() if entry.content is not None}
+    drain = catalog.drain
     try:
         wanted, missing = _wanted(spec, catalog)
     except PatternError as error:

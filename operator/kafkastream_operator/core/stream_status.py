@@ -16,6 +16,7 @@ from dynamic_kafka.metadata.document import document_hash
 from dynamic_kafka.wording import counted, first_few
 from kafkastream_operator.core.catalog import Catalog, StreamEntry
 from kafkastream_operator.core.document import active
+from kafkastream_operator.core.everybody import Everybody
 from kafkastream_operator.core.subscriber import Subscriber
 from kafkastream_operator.core.verdicts import drained, remainders, verdicts
 from kafkastream_operator.models.conditions import Condition, condition, settled
@@ -35,7 +36,7 @@ def stream_status(
     subscribers: Iterable[Subscriber],
     before: KafkaStreamStatus,
     *,
-    everybody: Sequence[Subscriber],
+    everybody: Everybody,
     generation: int,
     now: str,
 ) -> KafkaStreamStatus:

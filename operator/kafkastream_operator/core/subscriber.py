@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from kafkastream_operator.core.application import ALIVE, FAILED
 from kafkastream_operator.core.document import Streams
-from kafkastream_operator.models.subscription import SubscriptionStatus
+from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Subscriber:
         unknown: it had a document, and neither the document nor a copy can be read.
         revision: the token of its document; "" if it has none.
         asks: whether its spec asks for the stream; if not, it only drains topics of it.
+        spec: what it asks for; None if this version cannot read it, and for a document that was left behind.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Subscriber:
     unknown: bool = False
     revision: str = ""
     asks: bool = True
+    spec: SubscriptionSpec | None = None
 
     @property
     def is_behind(self) -> bool:

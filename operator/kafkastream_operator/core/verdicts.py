@@ -8,16 +8,15 @@ either: until it is in force, the driver uses the one before.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from dynamic_kafka.wording import first_few
 from kafkastream_operator.core.catalog import Catalog, StreamEntry
 from kafkastream_operator.core.document import Key, active, entries
+from kafkastream_operator.core.everybody import Everybody, Reading
 from kafkastream_operator.core.render import renamed_to, renames
 from kafkastream_operator.core.subscriber import Subscriber
 from kafkastream_operator.core.timestamps import parse
@@ -76,7 +75,7 @@ def verdicts(
     name: str,
     catalog: Catalog,
     waiting: Sequence[Remainder],
-    everybody: Sequence[Subscriber],
+    everybody: Everybody,
     before: KafkaStreamStatus,
     *,
     now: str,
@@ -88,23 +87,20 @@ def verdicts(
         everybody: all subscribers of the namespace, and all documents that were left behind.
         before: the last status. It has the clusters that the stream no longer names.
     """
-    entry, readings = catalog.streams[name], _readings(catalog, everybody)
+    entry = catalog.streams[name]
     known = {cluster.id: cluster for cluster in before.clusters}
-    named = _named(entry) if entry.content is not None else _last_named(name, everybody, before)
+    named = _named(entry) if entry.content is not None else _last_named(name, everybody.of(name), before)
     found: dict[str, ClusterStatus] = {}
 
     def add(cluster: str, state: ClusterState, servers: str, message: str = "", *, more: Iterable[str] = ()) -> None:
         last = known.get(cluster)
         servers = servers or (last.bootstrap_servers if last is not None else "")
-        applications = {reading.application for reading in _same(readings, cluster, servers) if reading.application}
-        if last is not None:
-            applications |= {reader.application for reader in everybody if _may_still_read(reader, last)}
         found[cluster] = ClusterStatus(
             id=cluster,
             state=state,
             since=last.since if last is not None and last.state == state and last.since else now,
             bootstrap_servers=servers,
-            readers=tuple(sorted(applications.union(more))[:MAX_READERS]),
+            readers=readers_of(cluster, servers, last.readers if last is not None else (), everybody, more),
             in_stream=cluster in named,
             message=message[:1024],
         )
@@ -124,7 +120,7 @@ def verdicts(
     for last in before.clusters:
         if last.id in found or last.id in renamed:
             continue
-        others = _same(readings, last.id, last.bootstrap_servers)
+        others = _readings(catalog, everybody, _keys(last.id, last.bootstrap_servers))
         doubts = [] if last.state == "Released" else _doubts(last, everybody)
         if others:
             text = f"no longer in this stream under this id; {first_few(sorted(map(str, others)), 5)}"
@@ -137,50 +133,57 @@ def verdicts(
     return tuple(in_order[: 4 * MAX_CLUSTERS])
 
 
-class _Reading(NamedTuple):
-    """A stream that names a cluster, or an application whose document has the cluster for a stream."""
+def readers_of(
+    cluster: str, servers: str, before: Sequence[str], everybody: Everybody, more: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """Return the first of the applications that read a cluster for any stream, or may still do so.
 
-    stream: str
-    application: str = ""
+    Args:
+        before: those of the last status. Which of the others were behind matters when the cluster has left (`_doubts`).
+    """
+    lists = [everybody.applications.get(key, ())[: MAX_READERS + 1] for key in _keys(cluster, servers)]
+    behind = [reader.application for reader in everybody.behind if reader.application in before]
+    return tuple(sorted({*behind, *more}.union(*lists))[:MAX_READERS])
 
-    def __str__(self) -> str:
-        reads = f"application {self.application} reads it for stream {self.stream}"
-        return reads if self.application else f"stream {self.stream} names it, or one of its servers"
 
+def is_outdated(status: KafkaStreamStatus, name: str, everybody: Everybody) -> bool:
+    """Return whether a look at a stream may find other readers of a cluster than its status has.
 
-def _readings(catalog: Catalog, everybody: Iterable[Subscriber]) -> Mapping[str, Collection[_Reading]]:
-    """Return the readings of each cluster, by its id and by each of its servers: it may have several ids."""
-    found = defaultdict[str, set[_Reading]](set)
-    contents = ((_Reading(stream), entry.content) for stream, entry in catalog.streams.items())
-    documents = (
-        (_Reading(stream, reader.application), content)
-        for reader in everybody
-        for stream, content in reader.rendered.items()
+    Args:
+        name: of the cluster: an id, or one of its servers.
+    """
+    found = [known for known in status.clusters if name in _keys(known.id, known.bootstrap_servers)]
+    return not found or any(
+        known.state != "InUse"
+        or not known.in_stream
+        or known.readers != readers_of(known.id, known.bootstrap_servers, known.readers, everybody)
+        for known in found
     )
-    for reading, content in chain(contents, documents):
-        for cluster, described in _clusters(content):
-            for key in (cluster, *_servers_of(described).split(",")):
-                found[key].add(reading)
-    return found
 
 
-def _same(readings: Mapping[str, Collection[_Reading]], cluster: str, servers: str) -> Collection[_Reading]:
-    """Return the readings of a cluster under any id."""
-    return {reading for key in (cluster, *filter(None, servers.split(","))) for reading in readings.get(key, ())}
+def _keys(cluster: str, servers: str) -> tuple[str, ...]:
+    """Return the names of a cluster: its id, and each of its servers, as it may have several ids."""
+    return (cluster, *filter(None, servers.split(",")))
 
 
-def _doubts(cluster: ClusterStatus, everybody: Iterable[Subscriber]) -> list[Remainder]:
+def _readings(catalog: Catalog, everybody: Everybody, keys: Iterable[str]) -> Collection[Reading]:
+    """Return the streams that name a cluster, and the documents that have it, under any of its names."""
+    names = list(keys)
+    streams = {Reading(stream) for key in names for stream in catalog.naming.get(key, ())}
+    return streams.union(*(everybody.readings.get(key, ()) for key in names))
+
+
+def _doubts(cluster: ClusterStatus, everybody: Everybody) -> list[Remainder]:
     """Return the subscribers that may still read a cluster: documents that cannot be read, or are not in force yet."""
+    behind = (
+        reader
+        for reader in everybody.behind
+        if not reader.unknown and (len(cluster.readers) == MAX_READERS or reader.application in cluster.readers)
+    )
     return [
-        Remainder(reader, frozenset(), _unreadable(reader) if reader.unknown else _not_in_force(reader))
-        for reader in everybody
-        if reader.unknown or _may_still_read(reader, cluster)
+        *(Remainder(reader, frozenset(), _unreadable(reader)) for reader in everybody.unknown),
+        *(Remainder(reader, frozenset(), _not_in_force(reader)) for reader in behind),
     ]
-
-
-def _may_still_read(reader: Subscriber, cluster: ClusterStatus) -> bool:
-    """Return whether a subscriber read a cluster at the last look, and its driver may still use a document with it."""
-    return reader.is_behind and (len(cluster.readers) == MAX_READERS or reader.application in cluster.readers)
 
 
 def _clusters(content: Mapping[str, Any] | None) -> Iterable[tuple[str, Mapping[str, Any]]]:

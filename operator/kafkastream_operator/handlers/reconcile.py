@@ -28,6 +28,7 @@ from kafkastream_operator.core.rollout.budget import Turn
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING, Timing
 from kafkastream_operator.core.stream_status import stream_status
 from kafkastream_operator.core.timestamps import stamp
+from kafkastream_operator.core.verdicts import is_outdated
 from kafkastream_operator.errors import ApiError, ConflictError, NotFoundError
 from kafkastream_operator.handlers.apply_plan import PERMANENT_REFUSALS, apply_plan, send_event, write_status
 from kafkastream_operator.handlers.failed_drivers import FailedDrivers
@@ -39,7 +40,6 @@ from kafkastream_operator.handlers.stream_subscribers import (
     application_api_version,
     everybody,
     is_left_behind,
-    subscribers_of,
 )
 from kafkastream_operator.handlers.subscription_view import (
     catalog_of,
@@ -51,6 +51,7 @@ from kafkastream_operator.handlers.subscription_view import (
 )
 from kafkastream_operator.kube.api import (
     APPLICATIONS,
+    CLUSTERS,
     CONFIG_MAPS,
     MANAGER,
     STREAMS,
@@ -60,6 +61,7 @@ from kafkastream_operator.kube.api import (
     Resource,
 )
 from kafkastream_operator.kube.cache import Cache, Ref
+from kafkastream_operator.kube.tags import cluster_tag, former_tag
 from kafkastream_operator.models.conditions import condition
 from kafkastream_operator.models.subscription import ApplicationRef, SubscriptionSpec
 
@@ -90,6 +92,7 @@ class Reconciler:
         self._occurrences = Occurrences(api, now)
         self._applied: dict[Ref, Applied] = {}
         self._failed, self.restarts = FailedDrivers(), Restarts(cache)
+        self.wake: Callable[[Ref], None] = lambda job: None
         cache.on_stored = self._failed.observe
 
     def __call__(self, job: Ref) -> float | None:
@@ -110,6 +113,9 @@ class Reconciler:
                 return self._reconcile_subscription(job, since, turn)
         if job.resource == STREAMS:
             return self._reconcile_stream(job)
+        if job.resource == CLUSTERS:
+            self._find_streams(job)
+            return None
         if job.resource == CONFIG_MAPS:
             return self._reconcile_config_map(job)
         return self._reconcile_application(job)
@@ -270,12 +276,11 @@ class Reconciler:
             return None
         catalog = catalog_of(self._cache, job.namespace)
         before = self._cache.derive(stream, stream_status_of)
-        known_names = {subscriber.name for subscriber in before.subscribers}
-        candidates = everybody(self._cache, job.namespace, job.name)
+        candidates = everybody(self._cache, job.namespace)
         status = stream_status(
             job.name,
             catalog,
-            subscribers_of(job.name, candidates, known_names),
+            candidates.of(job.name, {subscriber.name for subscriber in before.subscribers}),
             before,
             everybody=candidates,
             generation=int(stream["metadata"].get("generation", 0)),
@@ -291,6 +296,14 @@ class Reconciler:
                 ) not in known:
                     send_event(self._api, STREAMS, written, present.reason, present.message)
         return None
+
+    def _find_streams(self, job: Ref) -> None:
+        """Wake the streams whose status names other readers of a cluster than there are now."""
+        now = everybody(self._cache, job.namespace)
+        for tag in (cluster_tag(job.name), former_tag(job.name)):
+            for stream in self._cache.tagged(STREAMS, job.namespace, tag):
+                if is_outdated(self._cache.derive(stream, stream_status_of), job.name, now):
+                    self.wake(Ref(STREAMS, job.namespace, stream["metadata"]["name"]))
 
     def _refresh_cache(self, job: Ref, application: ApplicationRef) -> None:
         for resource, name in (

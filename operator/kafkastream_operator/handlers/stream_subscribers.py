@@ -5,45 +5,40 @@ Every document of the namespace counts, even if its subscription is gone: a job 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+import contextlib
+from collections.abc import Iterator
 
 from pydantic import ValidationError
 
 from dynamic_kafka.contract.kubernetes_names import CONFIG_MAP_SUFFIX, RENDERED_ROLE, ROLE_LABEL, config_map_name
 from kafkastream_operator.core.application import Life
-from kafkastream_operator.core.patterns import PatternError
-from kafkastream_operator.core.resolve import asks_for
+from kafkastream_operator.core.everybody import Everybody
 from kafkastream_operator.core.subscriber import Subscriber
 from kafkastream_operator.handlers.subscription_view import (
     document_in,
     labels_of,
     owner_of,
     rendered_config_map,
+    spec_of,
     subscription_named_in,
 )
 from kafkastream_operator.kube.api import APPLICATIONS, CONFIG_MAPS, SUBSCRIPTIONS, Object
-from kafkastream_operator.kube.cache import Cache
+from kafkastream_operator.kube.cache import Cache, Part
 from kafkastream_operator.models.subscription import KUBEFLOW, SubscriptionSpec, SubscriptionStatus
 from kafkastream_operator.spark.kinds import KINDS
 
 
-def everybody(cache: Cache, namespace: str, stream: str) -> list[Subscriber]:
-    """Return the subscribers of a namespace, with what each of them has to do with a stream."""
+def everybody(cache: Cache, namespace: str) -> Everybody:
+    """Return the subscribers of a namespace, and the documents that were left behind."""
+    return cache.made_from(namespace, _MADE_FROM, _everybody)
+
+
+_MADE_FROM = (Part(SUBSCRIPTIONS), Part(CONFIG_MAPS, RENDERED_ROLE), *map(Part, APPLICATIONS.values()))
+
+
+def _everybody(cache: Cache, namespace: str, last: Everybody | None) -> Everybody:
     subscriptions = cache.all(SUBSCRIPTIONS, namespace)
-    return [*(_subscriber(cache, known, stream) for known in subscriptions), *_orphans(cache, namespace)]
-
-
-def subscribers_of(stream: str, candidates: Iterable[Subscriber], before: Collection[str] = ()) -> list[Subscriber]:
-    """Return the subscribers that read a stream, ask for it, drain a topic of it, or may do so without any sign of it.
-
-    Args:
-        before: the subscriptions that read the stream at the last reconciliation; their drivers may still do so.
-    """
-    return [
-        subscriber
-        for subscriber in candidates
-        if _reads(subscriber, stream) or subscriber.asks or (subscriber.name in before and subscriber.is_behind)
-    ]
+    return Everybody([*(_subscriber(cache, known) for known in subscriptions), *_orphans(cache, namespace)], last)
 
 
 def is_left_behind(cache: Cache, config_map: Object) -> bool:
@@ -58,13 +53,9 @@ def application_api_version(subscription: Object) -> str:
     return str(subscription["spec"]["applicationRef"].get("apiVersion", KUBEFLOW))
 
 
-def _subscriber(cache: Cache, subscription: Object, stream: str) -> Subscriber:
+def _subscriber(cache: Cache, subscription: Object) -> Subscriber:
     meta, application = subscription["metadata"], subscription["spec"]["applicationRef"]["name"]
-    readable = True
-    try:
-        status = SubscriptionStatus.model_validate(subscription.get("status") or {})
-    except ValidationError:
-        status, readable = SubscriptionStatus(), False
+    spec, status, readable = cache.derive(subscription, _parsed)
     config_map = rendered_config_map(cache, meta["namespace"], config_map_name(application), subscription)
     document = config_map.document if config_map is not None and config_map.ours else None
     # Without the document, the copy in the status counts. Large streams have no copy: then the streams are unknown.
@@ -77,8 +68,20 @@ def _subscriber(cache: Cache, subscription: Object, stream: str) -> Subscriber:
         document.streams if document is not None else status.kept,
         unknown=unknown,
         revision=document.revision.token if document is not None else "",
-        asks=_asks(subscription, stream),
+        spec=spec,
     )
+
+
+def _parsed(subscription: Object) -> tuple[SubscriptionSpec | None, SubscriptionStatus, bool]:
+    """Return the spec, None if this version cannot read it; the status, and whether it can be read."""
+    spec, status = None, SubscriptionStatus()
+    with contextlib.suppress(ValidationError):
+        spec = spec_of(subscription)
+    try:
+        status = SubscriptionStatus.model_validate(subscription.get("status") or {})
+    except ValidationError:
+        return spec, status, False
+    return spec, status, True
 
 
 def _orphans(cache: Cache, namespace: str) -> Iterator[Subscriber]:
@@ -102,20 +105,7 @@ def _orphans(cache: Cache, namespace: str) -> Iterator[Subscriber]:
         )
 
 
-def _reads(reader: Subscriber, stream: str) -> bool:
-    drains = any(topic.stream == stream for topic in reader.status.draining)
-    return reader.unknown or stream in reader.rendered or drains
-
-
-def _asks(subscription: Object, stream: str) -> bool:
-    """Return whether the spec asks for the stream; False if this version cannot read the spec."""
-    try:
-        return asks_for(SubscriptionSpec.model_validate(subscription["spec"]), stream)
-    except (ValidationError, PatternError):
-        return False
-
-
 def _life(cache: Cache, namespace: str, name: str, kind: str) -> Life:
     """Return the state of an application."""
     application = cache.get(APPLICATIONS[kind], namespace, name)
-    return KINDS[kind].application_of(application).life if application is not None else "Absent"
+    return cache.derive(application, KINDS[kind].application_of).life if application is not None else "Absent"

@@ -45,7 +45,8 @@ from kafkastream_operator.core.topic_integrity import TopicVerdict
 from kafkastream_operator.core.view import ConfigMap, View
 from kafkastream_operator.handlers.failed_drivers import DRIVER_CONTAINER, FailedDrivers
 from kafkastream_operator.kube.api import APPLICATIONS, CONFIG_MAPS, PODS, STREAMS, SUBSCRIPTIONS, Object
-from kafkastream_operator.kube.cache import Cache, ref_of
+from kafkastream_operator.kube.cache import Cache, Part, ref_of
+from kafkastream_operator.kube.tags import document_tag, label_tag
 from kafkastream_operator.models.stream import KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus
 from kafkastream_operator.spark.kinds import KINDS, Kind
@@ -82,7 +83,7 @@ def observe_subscription(
     subscription = cache.get(SUBSCRIPTIONS, namespace, name)
     if subscription is None or subscription["metadata"].get("deletionTimestamp"):
         return None
-    spec = cache.derive(subscription, spec_of)
+    spec = cache.derive(subscription, spec_of, of_spec=True)
     ref = spec.application_ref
     kind = KINDS[ref.api_version]
     application = cache.get(APPLICATIONS[ref.api_version], namespace, ref.name)
@@ -116,8 +117,19 @@ def observe_subscription(
 
 def catalog_of(cache: Cache, namespace: str) -> Catalog:
     """Return the streams of a namespace, without objects that are being deleted."""
+    return cache.made_from(namespace, _CATALOG_PARTS, _catalog)
+
+
+_CATALOG_PARTS = (
+    Part(STREAMS, with_status=False),
+    Part(CONFIG_MAPS, METADATA_ROLE),
+    Part(SUBSCRIPTIONS, with_status=False),  # one may own a ConfigMap that has the role by mistake
+)
+
+
+def _catalog(cache: Cache, namespace: str, _: Catalog | None) -> Catalog:
     streams = {
-        stream["metadata"]["name"]: cache.derive(stream, _stream_entry)
+        stream["metadata"]["name"]: cache.derive(stream, _stream_entry, of_spec=True)
         for stream in cache.all(STREAMS, namespace)
         if not stream["metadata"].get("deletionTimestamp")
     }
@@ -208,7 +220,7 @@ def owner_of(cache: Cache, config_map: Object) -> Object | None:
     document, _ = document_in(cache, config_map)
     if document is None:
         return None
-    claiming = [known for known in cache.all(SUBSCRIPTIONS, namespace) if claims(known, name)]
+    claiming = cache.tagged(SUBSCRIPTIONS, namespace, document_tag(name))
     for subscription in claiming:
         if subscription["metadata"]["uid"] == document.subscription:
             return subscription
@@ -236,8 +248,8 @@ def _driver_pod(
     """Return the pod that the application's status names and True, or else the newest pod with its labels and False."""
     pods = [
         pod
-        for pod in cache.all(PODS, namespace)
-        if labels_of(pod).get(kind.NAME_LABEL) == name and labels_of(pod).get("spark-role") == "driver"
+        for pod in cache.tagged(PODS, namespace, label_tag(kind.NAME_LABEL, name))
+        if labels_of(pod).get("spark-role") == "driver"
     ]
     for pod in pods:
         if application is not None and kind.is_driver(application, pod):
@@ -305,13 +317,11 @@ def _config_maps(volume: Mapping[str, Any]) -> set[str]:
 
 def _older_subscription(cache: Cache, namespace: str, own: Object) -> str:
     """Return an older subscription of the same application; "" if there is none, or it is being deleted."""
-    mine = own["spec"]["applicationRef"]["name"]
+    mine = config_map_name(own["spec"]["applicationRef"]["name"])
     older = [
         subscription["metadata"]["name"]
-        for subscription in cache.all(SUBSCRIPTIONS, namespace)
-        if subscription["spec"]["applicationRef"]["name"] == mine
-        and not subscription["metadata"].get("deletionTimestamp")
-        and _creation(subscription) < _creation(own)
+        for subscription in cache.tagged(SUBSCRIPTIONS, namespace, document_tag(mine))
+        if not subscription["metadata"].get("deletionTimestamp") and _creation(subscription) < _creation(own)
     ]
     return min(older, default="")
 

@@ -15,24 +15,24 @@ from typing import Any
 
 import kopf
 
-from dynamic_kafka.contract.kubernetes_names import SUBSCRIPTION_LABEL, config_map_name
 from kafkastream_operator.core.rollout.budget import Limits
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING, Timing
 from kafkastream_operator.errors import ApiError
+from kafkastream_operator.handlers.concerned import all_of, concerned, metadata_config_maps
 from kafkastream_operator.handlers.health import Health
 from kafkastream_operator.handlers.listings import WATCHED, Listings, is_watched
 from kafkastream_operator.handlers.measurements import Measurements
 from kafkastream_operator.handlers.queue import WorkQueue
 from kafkastream_operator.handlers.reconcile import Reconciler
 from kafkastream_operator.handlers.restarts import MAX_RESTARTS, Restarts
-from kafkastream_operator.handlers.subscription_view import claims, labels_of, subscription_named_in
+from kafkastream_operator.handlers.subscription_view import subscription_named_in
 from kafkastream_operator.handlers.watch_health import Watch
 from kafkastream_operator.kube.api import (
     APPLICATIONS,
+    CLUSTERS,
     CONFIG_MAPS,
     DEFINITIONS,
     NAMESPACES,
-    PODS,
     STREAMS,
     SUBSCRIPTIONS,
     Api,
@@ -40,7 +40,6 @@ from kafkastream_operator.kube.api import (
     Resource,
 )
 from kafkastream_operator.kube.cache import Cache, Ref, ref_of
-from kafkastream_operator.spark.kinds import application_named_in
 
 RESYNC_S = 300.0
 """Seconds between two resyncs: an event may be missed, or an object deleted between a listing and its watch."""
@@ -86,8 +85,12 @@ class Operator:
         self.listings = Listings(api, self.namespaces)
         reconcile = Reconciler(api, self.cache, timing, measured=self.measured)
         reconcile.restarts = Restarts(self.cache, max_restarts, self._add)
+        reconcile.wake = self._add
         self.queue: WorkQueue[Ref] = WorkQueue(
-            lambda job: reconcile(job) if self.serves(job.namespace) else None, workers
+            lambda job: reconcile(job) if self.serves(job.namespace) else None,
+            workers,
+            # The status of a stream shows what its subscriptions have done.
+            comes_later=lambda job: job.resource in (STREAMS, CLUSTERS),
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -135,8 +138,10 @@ class Operator:
         """List everything, or only what is not watched, and correct the cache."""
         for namespace in self.listings.resync(self.cache, everything=everything):
             for kind in (SUBSCRIPTIONS, STREAMS, *APPLICATIONS.values()):
-                self._add_all(kind, namespace)
-            self._add_metadata(namespace)
+                for job in all_of(self.cache, kind, namespace):
+                    self._add(job)
+            for job in metadata_config_maps(self.cache, namespace):
+                self._add(job)
             for config_map in self.cache.all(CONFIG_MAPS, namespace):
                 if named := subscription_named_in(config_map):  # it may be gone, and its document left behind
                     self._add(Ref(SUBSCRIPTIONS, namespace, named))
@@ -216,78 +221,16 @@ class Operator:
         """Return the watch that covers an object."""
         return resource, None if self.namespaces == (None,) else kube_object["metadata"]["namespace"]
 
-    def _enqueue(self, ref: Ref, changed: Object) -> None:
+    def _enqueue(self, ref: Ref, before: Object | None, after: Object | None) -> None:
         """Add to the queue all objects that a change of this object concerns."""
-        namespace, resource = ref.namespace, ref.resource
         # A deleted object may already have lost its label, and an unlabelled one was fetched by name. Label-filtered
         # watches report neither.
-        if self.cache.get(*ref) is None:
+        if after is None:
             self.measured.forget(ref)
-        elif is_watched(resource, changed):
-            self.health.watches.expect_event(self._watch(resource, changed))
-        if resource == SUBSCRIPTIONS:
-            self._add(Ref(resource, namespace, ref.name))
-            if changed["metadata"].get("deletionTimestamp") or self.cache.get(*ref) is None:
-                self._add_subscriptions_of(changed["spec"]["applicationRef"]["name"], namespace)  # its successor's turn
-            self._add_all(STREAMS, namespace)
-            for kind in APPLICATIONS.values():
-                # The annotations of the application may ask for this subscription, which somebody may have changed.
-                if self.cache.get(kind, namespace, ref.name) is not None:
-                    self._add(Ref(kind, namespace, ref.name))
-        elif resource == STREAMS:
-            self._add(Ref(resource, namespace, ref.name))
-            self._add_all(SUBSCRIPTIONS, namespace)
-            self._add_metadata(namespace)
-            self._add_neighbours(changed, namespace)
-        elif resource == CONFIG_MAPS:
-            self._enqueue_config_map(ref, labels_of(changed))
-        else:
-            name = ref.name if resource != PODS else application_named_in(labels_of(changed))
-            if resource != PODS:
-                self._add(Ref(resource, namespace, name))
-                self._add_all(STREAMS, namespace)
-            self._add_subscriptions_of(name, namespace)
-
-    def _add_subscriptions_of(self, application: str, namespace: str) -> None:
-        """Add the subscriptions of an application; of all, if its name is not known."""
-        for subscription in self.cache.all(SUBSCRIPTIONS, namespace):
-            if subscription["spec"]["applicationRef"]["name"] == application or not application:
-                self._add(Ref(SUBSCRIPTIONS, namespace, subscription["metadata"]["name"]))
-        # Its document may have been left behind: then it stays for as long as the application is there.
-        document = self.cache.get(CONFIG_MAPS, namespace, config_map_name(application)) if application else None
-        if document is not None and (named := subscription_named_in(document)):
-            self._add(Ref(SUBSCRIPTIONS, namespace, named))
-
-    def _enqueue_config_map(self, ref: Ref, labels: Mapping[str, str]) -> None:
-        if SUBSCRIPTION_LABEL not in labels:
-            self._add_all(SUBSCRIPTIONS, ref.namespace)
-            self._add_all(STREAMS, ref.namespace)
-            self._add_metadata(ref.namespace)
-            return
-        known = self.cache.all(SUBSCRIPTIONS, ref.namespace)
-        owners = {subscription["metadata"]["name"] for subscription in known if claims(subscription, ref.name)}
-        for name in owners | {labels[SUBSCRIPTION_LABEL]}:
-            self._add(Ref(SUBSCRIPTIONS, ref.namespace, name))
-        if labels[SUBSCRIPTION_LABEL] not in owners:
-            # The document has no subscription, so no change of a status adds the streams.
-            self._add_all(STREAMS, ref.namespace)
-
-    def _add_metadata(self, namespace: str) -> None:
-        """Add the users' ConfigMaps: each may shadow another one, or conflict with it."""
-        for config_map in self.cache.all(CONFIG_MAPS, namespace):
-            if SUBSCRIPTION_LABEL not in labels_of(config_map):
-                self._add(Ref(CONFIG_MAPS, namespace, config_map["metadata"]["name"]))
-
-    def _add_neighbours(self, changed_stream: Object, namespace: str) -> None:
-        """Add the streams that share a cluster with this one, or did, and all that have a conflict, perhaps with it."""
-        mine = _clusters(changed_stream)
-        for stream in self.cache.all(STREAMS, namespace):
-            if mine & _clusters(stream) or _is_in_conflict(stream):
-                self._add(Ref(STREAMS, namespace, stream["metadata"]["name"]))
-
-    def _add_all(self, resource: Resource, namespace: str) -> None:
-        for item in self.cache.all(resource, namespace):
-            self._add(Ref(resource, namespace, item["metadata"]["name"]))
+        elif is_watched(ref.resource, after):
+            self.health.watches.expect_event(self._watch(ref.resource, after))
+        for job in dict.fromkeys(concerned(self.cache, ref, before, after)):
+            self._add(job)
 
     def _add(self, job: Ref) -> None:
         # The caller may be a thread that lists; the queue belongs to the event loop.
@@ -295,19 +238,3 @@ class Operator:
         if job.resource == SUBSCRIPTIONS:
             self.measured.changed(job)
         self._loop.call_soon_threadsafe(self.queue.add, job)
-
-
-def _clusters(stream: Object) -> set[str]:
-    """Return the ids of a stream's clusters, former ones too, and their servers. The stream is not validated yet."""
-    clusters = [
-        *((stream.get("spec") or {}).get("clusters") or ()),
-        *((stream.get("status") or {}).get("clusters") or ()),
-    ]
-    names = {str(cluster[key]) for cluster in clusters for key in ("id", "renamedFrom") if cluster.get(key)}
-    return names.union(*(str(cluster.get("bootstrapServers", "")).split(",") for cluster in clusters)) - {""}
-
-
-def _is_in_conflict(stream: Object) -> bool:
-    return any(
-        condition.get("reason") == "Conflict" for condition in (stream.get("status") or {}).get("conditions") or []
-    )

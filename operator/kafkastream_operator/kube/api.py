@@ -61,6 +61,8 @@ DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions"
 EVENTS = Resource("events.k8s.io", "v1", "events")
 KUBEFLOW_APPLICATIONS = Resource("sparkoperator.k8s.io", "v1beta2", "sparkapplications")
 APACHE_APPLICATIONS = Resource("spark.apache.org", "v1", "sparkapplications")
+CLUSTERS = Resource("", "", "clusters")
+"""No kind of the API server: the name of a Kafka cluster, or one of its servers, among the keys of the work queue."""
 APPLICATIONS: Mapping[str, Resource] = {kind.api_version: kind for kind in (KUBEFLOW_APPLICATIONS, APACHE_APPLICATIONS)}
 """The kinds of SparkApplication by `apiVersion`."""
 

@@ -12,11 +12,14 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from dynamic_kafka.contract.kubernetes_names import ROLE_LABEL
 from kafkastream_operator.core.drain_evidence import FRESH_S
 from kafkastream_operator.kube.api import Listing, Object, Resource
+from kafkastream_operator.kube.tags import Tag, tags_of
 
 Derived = TypeVar("Derived")
 log = logging.getLogger(__name__)
@@ -59,6 +62,19 @@ class Ref(NamedTuple):
         return f"{self.resource.plural} {self.namespace}/{self.name}"
 
 
+class Part(NamedTuple):
+    """The objects of a kind that something is made from, and what of them.
+
+    Attributes:
+        role: the value of the role's label; "": of all objects.
+        with_status: whether changes of the status alone count.
+    """
+
+    resource: Resource
+    role: str = ""
+    with_status: bool = True
+
+
 def ref_of(resource: Resource, kube_object: Object) -> Ref:
     """Return the address of an object."""
     return Ref(resource, kube_object["metadata"]["namespace"], kube_object["metadata"]["name"])
@@ -72,7 +88,8 @@ class Cache:
 
     Attributes:
         on_stored: called with every version of an object that is stored, before `on_change`.
-        on_change: called with every object that has changed or was removed, whatever the source of the change.
+        on_change: called with every object that has changed or was removed, whatever the source of the change: as it
+            was before, and as it is; None if it was not there, or is gone.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -82,8 +99,11 @@ class Cache:
         self._texts: dict[Ref, tuple[str, ObservedText]] = {}
         self._deletions: dict[str, Deletion] = {}  # the oldest first
         self._derived: dict[str, dict[Callable[[Object], Any], tuple[str, Any]]] = {}
+        self._tagged: defaultdict[tuple[Resource, str, Tag], set[str]] = defaultdict(set)
+        self._changes = Counter[tuple[str, Part]]()
+        self._made: dict[Hashable, tuple[list[int], Any]] = {}
         self.on_stored: Callable[[Ref, Object], None] = lambda ref, kube_object: None
-        self.on_change: Callable[[Ref, Object], None] = lambda ref, kube_object: None
+        self.on_change: Callable[[Ref, Object | None, Object | None], None] = lambda ref, before, after: None
 
     def put(self, resource: Resource, kube_object: Object, *, replaces: Object | None = None) -> bool:
         """Store an object. Return False if the cache has this version or a newer one, or a newer deletion.
@@ -105,8 +125,9 @@ class Cache:
                 self._derived.pop(cached["metadata"]["uid"], None)
             known[ref.name] = kube_object
             self._deletions.pop(kube_object["metadata"].get("uid"), None)
+            self._note(ref, cached, kube_object)
             self.on_stored(ref, kube_object)
-            self.on_change(ref, kube_object)
+            self.on_change(ref, cached, kube_object)
         return True
 
     def remove(self, ref: Ref, uid: str | None = None, version: int = FOR_GOOD) -> bool:
@@ -142,8 +163,23 @@ class Cache:
             del known[ref.name]
             self._derived.pop(cached["metadata"]["uid"], None)
             self._texts.pop(ref, None)
-            self.on_change(ref, cached)
+            self._note(ref, cached, None)
+            self.on_change(ref, cached, None)
         return True
+
+    def _note(self, ref: Ref, before: Object | None, after: Object | None) -> None:
+        """Keep the tags and the counts of changes."""
+        (old, roles), (new, more) = _features(ref.resource, before), _features(ref.resource, after)
+        for tag in old - new:
+            self._tagged[ref.resource, ref.namespace, tag].discard(ref.name)
+            if not self._tagged[ref.resource, ref.namespace, tag]:
+                del self._tagged[ref.resource, ref.namespace, tag]
+        for tag in new - old:
+            self._tagged[ref.resource, ref.namespace, tag].add(ref.name)
+        for role in roles | more:
+            self._changes[ref.namespace, Part(ref.resource, role)] += 1
+            if not is_status_alone(before, after):
+                self._changes[ref.namespace, Part(ref.resource, role, with_status=False)] += 1
 
     def apply_listing(self, resource: Resource, namespace: str | None, list_them: Callable[[], Listing]) -> None:
         """Make the cache agree with a listing: store its objects, and remove objects that it lacks.
@@ -210,14 +246,46 @@ class Cache:
         with self._lock:
             return [kube_object for _, kube_object in sorted(self._objects.get((resource, namespace), {}).items())]
 
+    def tagged(self, resource: Resource, namespace: str, tag: Tag) -> list[Object]:
+        """Return the objects of a namespace with a tag, sorted by name."""
+        with self._lock:
+            known = self._objects.get((resource, namespace), {})
+            return [known[name] for name in sorted(self._tagged.get((resource, namespace, tag), ()))]
+
+    def made_from(
+        self, namespace: str, parts: Sequence[Part], make: Callable[[Cache, str, Derived | None], Derived]
+    ) -> Derived:
+        """Return `make(cache, namespace, last)`, computed once until one of the parts changes. It must not be changed.
+
+        `last` is what was made before; None at first.
+        """
+        key = (namespace, make)
+        with self._lock:
+            now = [self._changes[namespace, part] for part in parts]
+            known = self._made.get(key)
+        if known is not None and known[0] == now:
+            cached: Derived = known[1]
+            return cached
+        made = make(self, namespace, known[1] if known is not None else None)
+        with self._lock:
+            self._made[key] = now, made
+        return made
+
     def refs(self, resource: Resource) -> list[Ref]:
         """Return the addresses of all objects of a kind."""
         with self._lock:
             return [Ref(r, ns, name) for (r, ns), names in self._objects.items() if r == resource for name in names]
 
-    def derive(self, kube_object: Object, make: Callable[[Object], Derived]) -> Derived:
-        """Return `make(kube_object)`, computed once per version of the object. The result must not be changed."""
-        uid, version = kube_object["metadata"].get("uid", ""), kube_object["metadata"].get("resourceVersion", "")
+    def derive(self, kube_object: Object, make: Callable[[Object], Derived], *, of_spec: bool = False) -> Derived:
+        """Return `make(kube_object)`, computed once per version of the object. The result must not be changed.
+
+        Args:
+            of_spec: it depends on the spec and the name only: once per generation.
+        """
+        meta = kube_object["metadata"]
+        uid, version = meta.get("uid", ""), str(meta.get("resourceVersion", ""))
+        if of_spec and meta.get("generation"):
+            version = f"generation {meta['generation']}"
         with self._lock:
             known = self._derived.get(uid, {}).get(make)
         if known is not None and known[0] == version:
@@ -244,6 +312,26 @@ class Cache:
                 known = ObservedText(text, now, is_new)
                 self._texts[ref] = uid, known
             return now - known.since_s, known.is_new
+
+
+def is_status_alone(before: Object | None, after: Object | None) -> bool:
+    """Return whether nothing but the status of an object has changed. An object without a generation may have."""
+    if before is None or after is None or not after["metadata"].get("generation"):
+        return False
+    old, new = before["metadata"], after["metadata"]
+    return all(old.get(key) == new.get(key) for key in _OF_USERS)
+
+
+_OF_USERS = ("uid", "generation", "labels", "annotations", "deletionTimestamp")
+"""The metadata that change with everything that a user writes."""
+
+
+def _features(resource: Resource, kube_object: Object | None) -> tuple[frozenset[Tag], set[str]]:
+    """Return the tags of an object, and the roles under which its changes count."""
+    if kube_object is None:
+        return frozenset(), set()
+    role = (kube_object["metadata"].get("labels") or {}).get(ROLE_LABEL)
+    return tags_of(resource, kube_object), {"", str(role)} if role else {""}
 
 
 def _is_newer(candidate: Object, known: Object) -> bool:

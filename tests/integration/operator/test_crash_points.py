@@ -85,7 +85,7 @@ def look(api: Api, namespace: str, later: timedelta = timedelta()) -> None:
         for resource, labels in WATCHED:
             cache.apply_listing(resource, namespace, lambda r=resource, s=labels: api.list(r, namespace, labels=s))  # type: ignore[misc]
         changes: list[object] = []
-        cache.on_change = lambda ref, found, seen=changes: seen.append(ref)  # type: ignore[misc]
+        cache.on_change = lambda ref, before, after, seen=changes: seen.append(ref)  # type: ignore[misc]
         reconciler = Reconciler(api, cache, Timing(gather=timedelta()), lambda: datetime.now(UTC) + later)
         jobs: list[tuple[Resource, str]] = [(KUBEFLOW_APPLICATIONS, "app"), (SUBSCRIPTIONS, "app"), (STREAMS, "orders")]
         for resource, name in jobs:

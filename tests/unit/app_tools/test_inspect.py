@@ -174,9 +174,7 @@ def test_without_the_state_no_offsets_are_shown(tmp_path: Path, capsys: pytest.C
     assert "name it with --state-location" in capsys.readouterr().err
 
 
-def test_a_start_that_looks_for_missing_ends_is_not_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_start_that_looks_for_missing_ends_is_not_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # Given an application with timestampAssigner, and a committed batch without a report
     options = {"timestampAssigner": "tests:times", "watermarkAlignmentMaxDrift": "1m"}
     app, checkpoint = make_app(tmp_path, **options), tmp_path / "checkpoint" / "out"

@@ -114,7 +114,7 @@ def test_a_restore_of_etcd_brings_an_older_version(
     cache, changed = Cache(), list[Any]()
     cache.put(STREAMS, before)
     cache.derive(before, lambda found: 9)
-    cache.on_change = lambda ref, found: changed.append(found)
+    cache.on_change = lambda ref, before, after: changed.append(after)
     show(cache, stream(5))
     assert (cache.get(*REF), changed) == (stream(5), [stream(5)])
     show(cache, stream(5))
@@ -250,12 +250,14 @@ def test_a_listing_removes_only_objects_cached_before_it() -> None:
 
 def test_on_change_is_called_for_changes_only() -> None:
     cache, changes = Cache(), []
-    cache.on_change = lambda ref, found: changes.append((ref.name, found["metadata"]["resourceVersion"]))
+    cache.on_change = lambda ref, before, after: changes.append(
+        tuple(found and found["metadata"]["resourceVersion"] for found in (before, after))
+    )
     cache.put(STREAMS, stream(1))
     cache.put(STREAMS, stream(1))
     cache.remove(REF, "other")
     cache.remove(REF)
-    assert changes == [("orders", "1"), ("orders", "1")]
+    assert changes == [(None, "1"), ("1", None)]
 
 
 def test_the_age_of_a_text_is_measured_by_the_own_clock() -> None:

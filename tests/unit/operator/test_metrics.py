@@ -48,6 +48,7 @@ class Scraped:
         self.operator.cache, self.operator.measured = Cache(clock), Measurements(clock)
         self.operator.cache.on_change = self.operator._enqueue
         self.work = Reconciler(api, self.operator.cache, TIMING, lambda: self.server.now, self.operator.measured)
+        self.work.wake = self.operator._add
         self.operator.queue = WorkQueue(self.work)
         self.jobs: dict[Ref, None] = {}
         self.operator._loop = cast(Any, self)

@@ -145,10 +145,10 @@ def test_an_event_between_a_write_and_its_note_counts() -> None:
         await handle({"type": "ADDED", "object": config_map(1, **LABEL)})
         look, between = operator.cache.on_change, threading.Event()
 
-        def pause_between(ref: Ref, observed: Any) -> None:
+        def pause_between(ref: Ref, before: Any, after: Any) -> None:
             between.set()
             time.sleep(0.2)  # the worker's thread has to wait
-            look(ref, observed)
+            look(ref, before, after)
 
         operator.cache.on_change = pause_between
         worker = asyncio.create_task(asyncio.to_thread(operator.cache.put, CONFIG_MAPS, config_map(2, **LABEL)))

@@ -11,6 +11,7 @@ import pytest
 
 from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.drain_evidence import TopicReport
+from kafkastream_operator.core.everybody import Everybody
 from kafkastream_operator.core.stream_status import stream_status
 from kafkastream_operator.core.subscriber import Subscriber
 from kafkastream_operator.models.stream import MAX_SUBSCRIBERS, KafkaStreamStatus
@@ -391,7 +392,7 @@ def test_the_column_marks_clusters_that_drain() -> None:
 def test_a_column_names_as_many_clusters_as_fit(ids: list[str], line: str) -> None:
     catalog = make_catalog({"orders": {"clusters": [cluster(cluster_id) for cluster_id in ids]}}, [])
     now = "2026-11-01T00:00:00Z"
-    status = stream_status("orders", catalog, [], KafkaStreamStatus(), everybody=(), generation=1, now=now)
+    status = stream_status("orders", catalog, [], KafkaStreamStatus(), everybody=Everybody(), generation=1, now=now)
     assert status.cluster_names == line
 
 

@@ -22,7 +22,7 @@ from kafkastream_operator.core.document import Key, draining_in, make_document, 
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING
 from kafkastream_operator.core.stream_status import stream_status
 from kafkastream_operator.handlers import subscription_view
-from kafkastream_operator.handlers.stream_subscribers import everybody, subscribers_of
+from kafkastream_operator.handlers.stream_subscribers import everybody
 from kafkastream_operator.handlers.subscription_view import catalog_of, observe_subscription
 from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS, Resource
 from kafkastream_operator.kube.cache import Cache, Ref
@@ -58,8 +58,8 @@ class Namespace:
         self.put(CONFIG_MAPS, name, labels, data=data if text is None else {"streams.json": text})
 
     def stream(self) -> KafkaStreamStatus:
-        candidates, catalog = everybody(self.cache, "ns", "orders"), catalog_of(self.cache, "ns")
-        readers, now = subscribers_of("orders", candidates), "2026-11-01T00:00:00Z"
+        candidates, catalog = everybody(self.cache, "ns"), catalog_of(self.cache, "ns")
+        readers, now = candidates.of("orders"), "2026-11-01T00:00:00Z"
         return stream_status(
             "orders", catalog, readers, KafkaStreamStatus(), everybody=candidates, generation=1, now=now
         )
@@ -231,11 +231,11 @@ def test_an_object_is_parsed_once_per_version(there: Namespace, monkeypatch: pyt
 def test_a_subscription_asks_for_the_streams_of_its_spec(there: Namespace, streams: dict[str, Any], asks: bool) -> None:
     there.document()
     there.put(SUBSCRIPTIONS, "app", spec={"applicationRef": {"name": "app"}, "streams": streams}, status={})
-    (subscriber,) = subscribers_of("orders", everybody(there.cache, "ns", "orders"))
+    (subscriber,) = everybody(there.cache, "ns").of("orders")
     assert subscriber.asks is asks
 
 
 def test_a_document_left_behind_may_not_be_in_force(there: Namespace) -> None:
     there.document()
-    (reader,) = everybody(there.cache, "ns", "orders")
+    (reader,) = everybody(there.cache, "ns").subscribers
     assert (reader.orphan, reader.is_behind) == ("app-kafkastreams", True)

@@ -19,6 +19,7 @@ from kafkastream_operator.core.catalog import Catalog, ConfigMapText, config_map
 from kafkastream_operator.core.decide import decide
 from kafkastream_operator.core.document import Document, Key
 from kafkastream_operator.core.drain_evidence import Driver, Report, TopicReport
+from kafkastream_operator.core.everybody import Everybody
 from kafkastream_operator.core.failure import failure_in
 from kafkastream_operator.core.rollout.budget import Turn
 from kafkastream_operator.core.rollout.step import Timing
@@ -300,7 +301,7 @@ class World:
     ) -> KafkaStreamStatus:
         """Return the status that a reconcile of the stream would write now; `others` do not read the stream."""
         known, subscribers = before or KafkaStreamStatus(), list(readers)
-        everybody = [*subscribers, *others]
+        everybody = Everybody([*subscribers, *others])
         return stream_status(
             name, self.catalog(), subscribers, known, everybody=everybody, generation=generation, now=stamp(self.now)
         )

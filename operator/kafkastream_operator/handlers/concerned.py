@@ -1,0 +1,270 @@
+"""Which objects a change concerns: those whose look may end otherwise than before. Operator; `watch.py` queues them.
+
+A missed one would be looked at with the next resync only. So where something cannot be read, all are concerned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from dynamic_kafka.contract.kubernetes_names import CONFIG_MAP_SUFFIX, SUBSCRIPTION_LABEL, config_map_name
+from kafkastream_operator.core.patterns import PatternError, pattern_of
+from kafkastream_operator.handlers.subscription_view import document_in, labels_of, subscription_named_in
+from kafkastream_operator.kube.api import (
+    APPLICATIONS,
+    CLUSTERS,
+    CONFIG_MAPS,
+    PODS,
+    STREAMS,
+    SUBSCRIPTIONS,
+    Object,
+    Resource,
+)
+from kafkastream_operator.kube.cache import Cache, Ref, is_status_alone
+from kafkastream_operator.kube.tags import (
+    CONFLICTING,
+    CROWDED,
+    PATTERN,
+    cluster_tag,
+    clusters_of,
+    document_tag,
+    former_tag,
+    names_of,
+    reader_tag,
+    stream_tag,
+    subscriber_tag,
+    tags_of,
+)
+from kafkastream_operator.spark.kinds import KINDS, application_named_in
+
+Clusters = Mapping[str, Mapping[str, Any]]
+_COMPARED = 3
+"""With how many streams a changed one is compared, of which the first may be those that disagree."""
+
+
+def concerned(cache: Cache, ref: Ref, before: Object | None, after: Object | None) -> Iterator[Ref]:
+    """Yield the objects that a change concerns, some of them several times.
+
+    Args:
+        cache: as it is after the change.
+        before, after: the object; None if it was not there, or is gone.
+    """
+    changed = after if after is not None else before
+    assert changed is not None
+    if ref.resource == SUBSCRIPTIONS:
+        yield from _of_subscription(cache, ref, before, after)
+    elif ref.resource == STREAMS:
+        yield from _of_stream(cache, ref, before, after)
+    elif ref.resource == CONFIG_MAPS:
+        yield from _of_config_map(cache, ref, before, after)
+    elif ref.resource == PODS:
+        name = application_named_in(labels_of(changed))
+        yield from (
+            _subscriptions_of(cache, ref.namespace, name) if name else all_of(cache, SUBSCRIPTIONS, ref.namespace)
+        )
+    else:
+        yield from _of_application(cache, ref, before, after)
+
+
+def all_of(cache: Cache, resource: Resource, namespace: str) -> Iterator[Ref]:
+    """Yield all objects of a kind in a namespace."""
+    return (Ref(resource, namespace, item["metadata"]["name"]) for item in cache.all(resource, namespace))
+
+
+def metadata_config_maps(cache: Cache, namespace: str) -> Iterator[Ref]:
+    """Yield the users' ConfigMaps: each may shadow another one, or conflict with it."""
+    for config_map in cache.all(CONFIG_MAPS, namespace):
+        if SUBSCRIPTION_LABEL not in labels_of(config_map):
+            yield Ref(CONFIG_MAPS, namespace, config_map["metadata"]["name"])
+
+
+def _of_subscription(cache: Cache, ref: Ref, before: Object | None, after: Object | None) -> Iterator[Ref]:
+    yield ref
+    changed = after if after is not None else before
+    assert changed is not None
+    application = str(changed["spec"]["applicationRef"]["name"])
+    if after is None or after["metadata"].get("deletionTimestamp"):
+        yield from _subscriptions_of(cache, ref.namespace, application)  # its successor's turn
+    for version in (before, after):
+        if version is not None:
+            yield from _named_by(cache, ref.namespace, version)
+    yield from _streams_with(cache, ref.namespace, [subscriber_tag(ref.name)])
+    if _progress(before) != _progress(after):
+        yield from _where_read(cache, ref.namespace, application)
+    for kind in APPLICATIONS.values():
+        # The annotations of the application may ask for this subscription, which somebody may have changed.
+        if cache.get(kind, ref.namespace, ref.name) is not None:
+            yield Ref(kind, ref.namespace, ref.name)
+
+
+def _progress(subscription: Object | None) -> object:
+    """Return what a subscription says about the document that its driver uses."""
+    if subscription is None:
+        return None
+    status = subscription.get("status") or {}
+    rollout, rendered = status.get("rollout") or {}, status.get("rendered")
+    return rollout.get("token"), rollout.get("phase"), rendered, subscription["metadata"].get("deletionTimestamp")
+
+
+def _of_stream(cache: Cache, ref: Ref, before: Object | None, after: Object | None) -> Iterator[Ref]:
+    yield ref
+    if is_status_alone(before, after):
+        return
+    namespace = ref.namespace
+    yield from metadata_config_maps(cache, namespace)
+    named = cache.tagged(SUBSCRIPTIONS, namespace, stream_tag(ref.name))
+    for subscription in (*named, *cache.tagged(SUBSCRIPTIONS, namespace, PATTERN)):
+        # A pattern may not match any more, or the name of a stream in a status be too old: it takes a look to see.
+        yield Ref(SUBSCRIPTIONS, namespace, subscription["metadata"]["name"])
+    for config_map in cache.all(CONFIG_MAPS, namespace):
+        named_in = subscription_named_in(config_map)
+        if named_in and ref.name in _streams_in(cache, config_map):
+            yield Ref(SUBSCRIPTIONS, namespace, named_in)
+    yield from _streams_with(cache, namespace, [CONFLICTING])
+    yield from _neighbours(
+        cache, ref, *(clusters_of(version) if version is not None else {} for version in (before, after))
+    )
+
+
+def _neighbours(cache: Cache, ref: Ref, before: Clusters, after: Clusters) -> Iterator[Ref]:
+    """Yield the streams that may come to disagree with a changed one, or no longer name a cluster that it names."""
+    for name in before.keys() | after.keys():
+        versions = [found for found in (before.get(name), after.get(name)) if found is not None]
+        if len(versions) == 2 and _described(versions[0]) == _described(versions[1]):
+            continue
+        names = {key for version in versions for key in names_of(version)}
+        yield from _streams_with(cache, ref.namespace, map(former_tag, names))
+        if any("renamedFrom" in version for version in versions):
+            yield from _streams_with(cache, ref.namespace, map(cluster_tag, names))
+        elif name in after:
+            others = [other for other in _streams_with(cache, ref.namespace, [cluster_tag(name)]) if other != ref]
+            # All that do not disagree say the same: it is enough to compare with one.
+            if not any(_agrees(cache, other, name, after[name]) for other in others[:_COMPARED]):
+                yield from others
+
+
+def _agrees(cache: Cache, other: Ref, name: str, cluster: Mapping[str, Any]) -> bool:
+    stream = cache.get(*other)
+    if stream is None or CONFLICTING in tags_of(STREAMS, stream):
+        return False
+    return name in (theirs := clusters_of(stream)) and _described(theirs[name]) == _described(cluster)
+
+
+def _described(cluster: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what streams have to agree about."""
+    return {key: value for key, value in cluster.items() if key != "topics"}
+
+
+def _of_config_map(cache: Cache, ref: Ref, before: Object | None, after: Object | None) -> Iterator[Ref]:
+    versions = [version for version in (before, after) if version is not None]
+    if any(SUBSCRIPTION_LABEL not in labels_of(version) for version in versions):
+        yield from all_of(cache, SUBSCRIPTIONS, ref.namespace)
+        yield from all_of(cache, STREAMS, ref.namespace)
+        yield from metadata_config_maps(cache, ref.namespace)
+        return
+    owners = cache.tagged(SUBSCRIPTIONS, ref.namespace, document_tag(ref.name))
+    names = {owner["metadata"]["name"] for owner in owners}
+    for name in names | {subscription_named_in(version) for version in versions}:
+        yield Ref(SUBSCRIPTIONS, ref.namespace, name)
+    was, now = (_readings_in(cache, version) for version in (before, after))
+    if was is None or now is None:
+        yield from all_of(cache, STREAMS, ref.namespace)
+        return
+    # The streams of a subscription follow its status. Others name a cluster that the document has, or has no more.
+    # Many streams may have a cluster, and many documents change at once: such a key finds those whose status changes.
+    yield from (Ref(CLUSTERS, ref.namespace, name) for name in {name for _, name in was ^ now})
+    if not names:
+        yield from _where_read(cache, ref.namespace, ref.name.removesuffix(CONFIG_MAP_SUFFIX))
+        for version in versions:
+            yield from (Ref(STREAMS, ref.namespace, name) for name in _streams_in(cache, version))
+
+
+def _of_application(cache: Cache, ref: Ref, before: Object | None, after: Object | None) -> Iterator[Ref]:
+    yield ref
+    yield from _subscriptions_of(cache, ref.namespace, ref.name)
+    kind = KINDS[ref.resource.api_version]
+    lives = {kind.application_of(version).life if version is not None else "Absent" for version in (before, after)}
+    if len(lives) == 1:
+        return
+    for subscription in cache.tagged(SUBSCRIPTIONS, ref.namespace, document_tag(config_map_name(ref.name))):
+        yield from _named_by(cache, ref.namespace, subscription)
+    document = cache.get(CONFIG_MAPS, ref.namespace, config_map_name(ref.name))
+    if document is not None:
+        yield from (Ref(STREAMS, ref.namespace, name) for name in _streams_in(cache, document))
+        yield from _where_read(cache, ref.namespace, ref.name)
+
+
+def _subscriptions_of(cache: Cache, namespace: str, application: str) -> Iterator[Ref]:
+    """Yield the subscriptions of an application, and that of a document which was left behind."""
+    for subscription in cache.tagged(SUBSCRIPTIONS, namespace, document_tag(config_map_name(application))):
+        yield Ref(SUBSCRIPTIONS, namespace, subscription["metadata"]["name"])
+    # Its document may have been left behind: then it stays for as long as the application is there.
+    document = cache.get(CONFIG_MAPS, namespace, config_map_name(application))
+    if document is not None and (named := subscription_named_in(document)):
+        yield Ref(SUBSCRIPTIONS, namespace, named)
+
+
+def _named_by(cache: Cache, namespace: str, subscription: Object) -> Iterator[Ref]:
+    """Yield the streams that a subscription asks for, reads or drains."""
+    spec, status = subscription["spec"], subscription.get("status") or {}
+    pattern = (spec.get("streams") or {}).get("pattern")
+    if pattern is not None:
+        yield from _matching(cache, namespace, pattern)
+    names = {*((spec.get("streams") or {}).get("ids") or ()), *(status.get("kept") or ())}
+    names |= {str(topic.get("stream")) for topic in status.get("draining") or ()}
+    document = cache.get(CONFIG_MAPS, namespace, config_map_name(spec["applicationRef"]["name"]))
+    if document is not None:
+        if _readings_in(cache, document) is None and not status.get("kept"):
+            yield from all_of(cache, STREAMS, namespace)
+            return
+        names |= _streams_in(cache, document)
+    elif status.get("rendered") and not status.get("kept"):
+        yield from all_of(cache, STREAMS, namespace)
+        return
+    yield from (Ref(STREAMS, namespace, name) for name in names)
+
+
+def _matching(cache: Cache, namespace: str, pattern: str) -> Iterator[Ref]:
+    try:
+        compiled = pattern_of(pattern)
+    except PatternError:
+        return
+    yield from (stream for stream in all_of(cache, STREAMS, namespace) if compiled.fullmatch(stream.name))
+
+
+def _where_read(cache: Cache, namespace: str, application: str) -> Iterator[Ref]:
+    """Yield the streams with a cluster that an application may still read, although its document has it no more."""
+    yield from _streams_with(cache, namespace, [CROWDED])
+    document = cache.get(CONFIG_MAPS, namespace, config_map_name(application))
+    there = {name for _, name in _readings_in(cache, document) or ()}
+    for stream in cache.tagged(STREAMS, namespace, reader_tag(application)):
+        listed = (cluster for cluster in stream["status"]["clusters"] if application in (cluster.get("readers") or ()))
+        if any(there.isdisjoint(names_of(cluster)) for cluster in listed):
+            yield Ref(STREAMS, namespace, stream["metadata"]["name"])
+
+
+def _streams_with(cache: Cache, namespace: str, tags: Iterable[tuple[str, str]]) -> Iterator[Ref]:
+    for tag in tags:
+        for stream in cache.tagged(STREAMS, namespace, tag):
+            yield Ref(STREAMS, namespace, stream["metadata"]["name"])
+
+
+def _streams_in(cache: Cache, config_map: Object) -> set[str]:
+    document, _ = document_in(cache, config_map)
+    return set(document.streams) if document is not None else set()
+
+
+def _readings_in(cache: Cache, config_map: Object | None) -> set[tuple[str, str]] | None:
+    """Return the streams in a document, each with its clusters by id and server; None if it cannot be read."""
+    if config_map is None:
+        return set()
+    document, _ = document_in(cache, config_map)
+    if document is None:
+        return None
+    return {
+        (stream, name)
+        for stream, content in document.streams.items()
+        for cluster, described in content["clusters"].items()
+        for name in (cluster, *str(described["bootstrapServers"]).split(","))
+    }
