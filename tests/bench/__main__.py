@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.bench import alignment, memory, planning
+from tests.bench import alignment, memory, operator, planning
 from tests.bench.reader import run as reader
 from tests.bench.reader.cases import NAMES
 from tests.bench.report import Report
@@ -21,8 +21,9 @@ BENCHES = {
     "planning-curve": planning.curve,
     "planner-memory": memory.planner,
     "alignment": alignment.run,
+    "operator": operator.run,
 }
-EVERY_TIME = (READER, "planning-curve", "planner-memory", "alignment")
+EVERY_TIME = (READER, "planning-curve", "planner-memory", "alignment", "operator")
 """All but `planning`, whose 10,000 splits are one size of the curve."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from dynamic_kafka.contract.kubernetes_names import CONFIG_MAP_SUFFIX, SUBSCRIPTION_LABEL, config_map_name
+from dynamic_kafka.contract.kubernetes_names import SUBSCRIPTION_LABEL, config_map_name
 from kafkastream_operator.core.patterns import PatternError, pattern_of
 from kafkastream_operator.handlers.subscription_view import document_in, labels_of, subscription_named_in
 from kafkastream_operator.kube.api import (
@@ -86,6 +86,8 @@ def _of_subscription(cache: Cache, ref: Ref, before: Object | None, after: Objec
     application = str(changed["spec"]["applicationRef"]["name"])
     if after is None or after["metadata"].get("deletionTimestamp"):
         yield from _subscriptions_of(cache, ref.namespace, application)  # its successor's turn
+    if (before is None or after is None) and cache.get(CONFIG_MAPS, ref.namespace, config_map_name(application)):
+        yield from all_of(cache, STREAMS, ref.namespace)  # the document is left behind, or was
     for version in (before, after):
         if version is not None:
             yield from _named_by(cache, ref.namespace, version)
@@ -113,10 +115,11 @@ def _of_stream(cache: Cache, ref: Ref, before: Object | None, after: Object | No
         return
     namespace = ref.namespace
     yield from metadata_config_maps(cache, namespace)
-    named = cache.tagged(SUBSCRIPTIONS, namespace, stream_tag(ref.name))
-    for subscription in (*named, *cache.tagged(SUBSCRIPTIONS, namespace, PATTERN)):
-        # A pattern may not match any more, or the name of a stream in a status be too old: it takes a look to see.
+    for subscription in cache.tagged(SUBSCRIPTIONS, namespace, stream_tag(ref.name)):
         yield Ref(SUBSCRIPTIONS, namespace, subscription["metadata"]["name"])
+    for subscription in cache.tagged(SUBSCRIPTIONS, namespace, PATTERN):
+        if _matches(subscription["spec"]["streams"]["pattern"], ref.name):
+            yield Ref(SUBSCRIPTIONS, namespace, subscription["metadata"]["name"])
     for config_map in cache.all(CONFIG_MAPS, namespace):
         named_in = subscription_named_in(config_map)
         if named_in and ref.name in _streams_in(cache, config_map):
@@ -168,16 +171,13 @@ def _of_config_map(cache: Cache, ref: Ref, before: Object | None, after: Object 
     for name in names | {subscription_named_in(version) for version in versions}:
         yield Ref(SUBSCRIPTIONS, ref.namespace, name)
     was, now = (_readings_in(cache, version) for version in (before, after))
-    if was is None or now is None:
+    if not names or was is None or now is None:
+        # One that was left behind, or that cannot be read, may hold up any stream.
         yield from all_of(cache, STREAMS, ref.namespace)
         return
     # The streams of a subscription follow its status. Others name a cluster that the document has, or has no more.
     # Many streams may have a cluster, and many documents change at once: such a key finds those whose status changes.
     yield from (Ref(CLUSTERS, ref.namespace, name) for name in {name for _, name in was ^ now})
-    if not names:
-        yield from _where_read(cache, ref.namespace, ref.name.removesuffix(CONFIG_MAP_SUFFIX))
-        for version in versions:
-            yield from (Ref(STREAMS, ref.namespace, name) for name in _streams_in(cache, version))
 
 
 def _of_application(cache: Cache, ref: Ref, before: Object | None, after: Object | None) -> Iterator[Ref]:
@@ -187,12 +187,13 @@ def _of_application(cache: Cache, ref: Ref, before: Object | None, after: Object
     lives = {kind.application_of(version).life if version is not None else "Absent" for version in (before, after)}
     if len(lives) == 1:
         return
-    for subscription in cache.tagged(SUBSCRIPTIONS, ref.namespace, document_tag(config_map_name(ref.name))):
+    subscriptions = cache.tagged(SUBSCRIPTIONS, ref.namespace, document_tag(config_map_name(ref.name)))
+    for subscription in subscriptions:
         yield from _named_by(cache, ref.namespace, subscription)
-    document = cache.get(CONFIG_MAPS, ref.namespace, config_map_name(ref.name))
-    if document is not None:
-        yield from (Ref(STREAMS, ref.namespace, name) for name in _streams_in(cache, document))
+        yield from _streams_with(cache, ref.namespace, [subscriber_tag(subscription["metadata"]["name"])])
         yield from _where_read(cache, ref.namespace, ref.name)
+    if not subscriptions and cache.get(CONFIG_MAPS, ref.namespace, config_map_name(ref.name)) is not None:
+        yield from all_of(cache, STREAMS, ref.namespace)  # the document was left behind
 
 
 def _subscriptions_of(cache: Cache, namespace: str, application: str) -> Iterator[Ref]:
@@ -210,7 +211,7 @@ def _named_by(cache: Cache, namespace: str, subscription: Object) -> Iterator[Re
     spec, status = subscription["spec"], subscription.get("status") or {}
     pattern = (spec.get("streams") or {}).get("pattern")
     if pattern is not None:
-        yield from _matching(cache, namespace, pattern)
+        yield from (stream for stream in all_of(cache, STREAMS, namespace) if _matches(pattern, stream.name))
     names = {*((spec.get("streams") or {}).get("ids") or ()), *(status.get("kept") or ())}
     names |= {str(topic.get("stream")) for topic in status.get("draining") or ()}
     document = cache.get(CONFIG_MAPS, namespace, config_map_name(spec["applicationRef"]["name"]))
@@ -225,12 +226,11 @@ def _named_by(cache: Cache, namespace: str, subscription: Object) -> Iterator[Re
     yield from (Ref(STREAMS, namespace, name) for name in names)
 
 
-def _matching(cache: Cache, namespace: str, pattern: str) -> Iterator[Ref]:
+def _matches(pattern: str, stream: str) -> bool:
     try:
-        compiled = pattern_of(pattern)
+        return pattern_of(pattern).fullmatch(stream) is not None
     except PatternError:
-        return
-    yield from (stream for stream in all_of(cache, STREAMS, namespace) if compiled.fullmatch(stream.name))
+        return False
 
 
 def _where_read(cache: Cache, namespace: str, application: str) -> Iterator[Ref]:

@@ -101,14 +101,14 @@ def _of_subscription(subscription: Object) -> Iterator[Tag]:
     spec, status = subscription.get("spec") or {}, subscription.get("status") or {}
     yield document_tag(config_map_name(str((spec.get("applicationRef") or {}).get("name"))))
     streams = spec.get("streams") or {}
-    yield from map(stream_tag, streams.get("ids") or ())
     if streams.get("pattern") is not None:
         yield PATTERN
-    yield from map(stream_tag, status.get("kept") or ())
+    yield from map(stream_tag, {*(streams.get("ids") or ()), *(status.get("kept") or ())})
     for topic in _listed(subscription, "status", "draining"):
         yield stream_tag(str(topic.get("stream")))
 
 
-def _listed(kube_object: Object, part: str, name: str) -> list[Any]:
-    found = (kube_object.get(part) or {}).get(name)
+def _listed(kube_object: Object, part: str, name: str) -> list[dict[str, Any]]:
+    content = kube_object.get(part)
+    found = content.get(name) if isinstance(content, dict) else None
     return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafkastream_operator.kube.api import STREAMS, Listing
+from kafkastream_operator.kube.api import STREAMS, Listing, Object
 from kafkastream_operator.kube.cache import DELETION_MEMORY_S, Cache, Ref
 
 REF = Ref(STREAMS, "ns", "orders")
@@ -248,11 +248,13 @@ def test_a_listing_removes_only_objects_cached_before_it() -> None:
     assert [cached_stream["metadata"]["name"] for cached_stream in cache.all(STREAMS, "ns")] == ["newer"]
 
 
+def versioned(kube_object: Object | None) -> str | None:
+    return kube_object and kube_object["metadata"]["resourceVersion"]
+
+
 def test_on_change_is_called_for_changes_only() -> None:
     cache, changes = Cache(), []
-    cache.on_change = lambda ref, before, after: changes.append(
-        tuple(found and found["metadata"]["resourceVersion"] for found in (before, after))
-    )
+    cache.on_change = lambda ref, *versions: changes.append(tuple(map(versioned, versions)))
     cache.put(STREAMS, stream(1))
     cache.put(STREAMS, stream(1))
     cache.remove(REF, "other")

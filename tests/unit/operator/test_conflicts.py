@@ -188,7 +188,9 @@ def reconciled_after(kind: str) -> set[str]:
         server: Any = None
         operator = Operator(server)
         operator._loop = asyncio.get_running_loop()
-        operator.take(STREAMS, "ADDED", kafka_stream("orders", "e:9092"))
+        # Orders was looked at when the two came to disagree.
+        flags = [{"type": "Ready", "reason": "Conflict"}] if kind == "DELETED" else []
+        operator.take(STREAMS, "ADDED", kafka_stream("orders", "e:9092") | {"status": {"conditions": flags}})
         if kind != "ADDED":
             servers = "e:9092" if kind == "MODIFIED" else "other:9092"
             operator.take(STREAMS, "ADDED", kafka_stream("bills", servers))

@@ -1,0 +1,104 @@
+"""The objects that a change concerns: all of them, and not many more."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS
+from tests.unit.operator.fleet import RUNNING, Fleet
+from tests.unit.operator.world import cluster
+
+NAMES, JOBS, CLUSTERS = [f"s{n}" for n in range(8)], [f"app{n}" for n in range(12)], ["a", "b", "c", "d"]
+
+
+def changed(fleet: Fleet, source: random.Random) -> str:
+    """Change something at random, and return what it was."""
+    stream, job = source.choice(NAMES), source.choice(JOBS)
+    match source.choice(["stream"] * 5 + ["subscription"] * 3 + ["report"] * 6 + ["state"] * 2 + ["delete", "edit"]):
+        case "stream":
+            clusters = [any_cluster(name, source) for name in source.sample(CLUSTERS, source.randint(1, 3))]
+            fleet.stream(stream, clusters, policy=source.choice(["WhenDrained", "Immediate"]))
+            return f"stream {stream}: {clusters}"
+        case "subscription":
+            asked: dict[str, Any] = {"ids": source.sample(NAMES, 2)}
+            if source.random() < 0.2:
+                asked = {"pattern": source.choice(["s[1-3]", "s.*", "none"])}
+            fleet.subscription(job, **asked)
+            return f"subscription {job}: {asked}"
+        case "report":
+            for reporting in source.sample(JOBS, 6):
+                fleet.reports(reporting, source.randrange(1000))
+            return "reports"
+        case "state":
+            if source.random() < 0.6:
+                fleet.runs(job)
+            else:
+                state = source.choice(["FAILED", "COMPLETED", "SUBMITTED"])
+                fleet.put(KUBEFLOW_APPLICATIONS, job, {"status": {"applicationState": {"state": state}}})
+            return f"application {job}"
+        case "delete":
+            kind, name = source.choice(
+                [
+                    (STREAMS, stream),
+                    (SUBSCRIPTIONS, job),
+                    (KUBEFLOW_APPLICATIONS, job),
+                    (CONFIG_MAPS, f"{job}-kafkastreams"),
+                ]
+            )
+            fleet.remove(kind, name)
+            return f"deleted {kind.plural} {name}"
+        case _:
+            if fleet.find(CONFIG_MAPS, f"{job}-kafkastreams"):
+                fleet.put(CONFIG_MAPS, f"{job}-kafkastreams", {"data": {"streams.json": "edited"}})
+            return f"edited the document of {job}"
+
+
+def any_cluster(name: str, source: random.Random) -> dict[str, Any]:
+    """Return a cluster, now and then with other servers than elsewhere, or renamed."""
+    more = {"bootstrapServers": f"{name}-new:9092"} if source.random() < 0.1 else {}
+    more |= {"renamedFrom": "old"} if source.random() < 0.03 else {}
+    return cluster(name, *source.sample(["t", "u", "v"], source.randint(1, 2)), **more)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_a_look_at_everything_finds_nothing_more_to_do(seed: int) -> None:
+    source, fleet = random.Random(seed), Fleet()
+    for job in JOBS:
+        fleet.runs(job)
+    for _ in range(60):
+        story = [changed(fleet, source) for _ in range(source.choice([1, 1, 1, 3]))]
+        fleet.settle()
+        before = len(fleet.writes)
+        fleet.wake_all()
+        fleet.settle()
+        assert fleet.writes[before:] == [], f"seed {seed}, after {story}"
+
+
+def looks_after(fleet: Fleet, clusters: list[dict[str, Any]]) -> int:
+    fleet.stream("s0", clusters)
+    return fleet.settle()
+
+
+@pytest.mark.parametrize("streams", [50, 500])
+def test_the_looks_of_a_change_do_not_grow_with_the_fleet(streams: int) -> None:
+    fleet = Fleet()
+    for number in range(streams):
+        fleet.stream(f"s{number}", [cluster("east"), cluster("west")])
+    for number in range(streams // 10):
+        fleet.subscription(f"app{number}", ids=[f"s{nth}" for nth in range(number * 10, number * 10 + 10)])
+        fleet.runs(f"app{number}")
+    fleet.settle()
+    for number in range(streams // 10):
+        fleet.reports(f"app{number}")
+    fleet.settle()
+
+    fleet.put(KUBEFLOW_APPLICATIONS, "batch", {"status": RUNNING})
+    assert fleet.settle() == 1
+    fleet.reports("app0", beat=1)
+    assert fleet.settle() == 1
+    # The stream, its job with its ten streams, and again after each of their writes.
+    assert looks_after(fleet, [cluster("east", "more"), cluster("west")]) <= 40
+    assert looks_after(fleet, [cluster("east")]) <= 40
