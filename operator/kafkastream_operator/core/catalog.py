@@ -48,7 +48,7 @@ class StreamEntry:
 
     @cached_property
     def described(self) -> Mapping[str, Mapping[str, Any]]:
-        """What streams have to agree about: the clusters without their topics."""
+        """The clusters without their topics: streams have to agree about them."""
         clusters = self.content["clusters"] if self.content is not None else {}
         return {name: {key: value for key, value in c.items() if key != "topics"} for name, c in clusters.items()}
 

@@ -95,12 +95,14 @@ def verdicts(
     def add(cluster: str, state: ClusterState, servers: str, message: str = "", *, more: Iterable[str] = ()) -> None:
         last = known.get(cluster)
         servers = servers or (last.bootstrap_servers if last is not None else "")
+        readers, more_readers = _readers(cluster, servers, last, everybody, more, in_stream=cluster in named)
         found[cluster] = ClusterStatus(
             id=cluster,
             state=state,
             since=last.since if last is not None and last.state == state and last.since else now,
             bootstrap_servers=servers,
-            readers=readers_of(cluster, servers, last.readers if last is not None else (), everybody, more),
+            readers=readers,
+            more_readers=more_readers and state != "Released",
             in_stream=cluster in named,
             message=message[:1024],
         )
@@ -133,17 +135,31 @@ def verdicts(
     return tuple(in_order[: 4 * MAX_CLUSTERS])
 
 
-def readers_of(
-    cluster: str, servers: str, before: Sequence[str], everybody: Everybody, more: Iterable[str] = ()
-) -> tuple[str, ...]:
-    """Return the first of the applications that read a cluster for any stream, or may still do so.
+def _readers(
+    cluster: str,
+    servers: str,
+    last: ClusterStatus | None,
+    everybody: Everybody,
+    more: Iterable[str] = (),
+    *,
+    in_stream: bool,
+) -> tuple[tuple[str, ...], bool]:
+    """Return the first of the applications that read a cluster for any stream, or may still do so; and `more_readers`.
 
-    Args:
-        before: those of the last status. Which of the others were behind matters when the cluster has left (`_doubts`).
+    A document that comes into force wakes no stream whose cluster does not list its application. So `more_readers`
+    stays while the cluster is in the stream, and ends after it has left.
     """
     lists = [everybody.applications.get(key, ())[: MAX_READERS + 1] for key in _keys(cluster, servers)]
+    before = last.readers if last is not None else ()
     behind = [reader.application for reader in everybody.behind if reader.application in before]
-    return tuple(sorted({*behind, *more}.union(*lists))[:MAX_READERS])
+    names = sorted({*behind, *more}.union(*lists))
+    were_more = last is not None and _had_more(last) and (in_stream or bool(everybody.behind))
+    return tuple(names[:MAX_READERS]), were_more or len(names) > MAX_READERS
+
+
+def _had_more(cluster: ClusterStatus) -> bool:
+    """Return whether more applications may have read a cluster than its status names; older ones do not say."""
+    return cluster.more_readers or len(cluster.readers) == MAX_READERS
 
 
 def is_outdated(status: KafkaStreamStatus, name: str, everybody: Everybody) -> bool:
@@ -156,7 +172,8 @@ def is_outdated(status: KafkaStreamStatus, name: str, everybody: Everybody) -> b
     return not found or any(
         known.state != "InUse"
         or not known.in_stream
-        or known.readers != readers_of(known.id, known.bootstrap_servers, known.readers, everybody)
+        or (known.readers, known.more_readers)
+        != _readers(known.id, known.bootstrap_servers, known, everybody, in_stream=True)
         for known in found
     )
 
@@ -178,7 +195,7 @@ def _doubts(cluster: ClusterStatus, everybody: Everybody) -> list[Remainder]:
     behind = (
         reader
         for reader in everybody.behind
-        if not reader.unknown and (len(cluster.readers) == MAX_READERS or reader.application in cluster.readers)
+        if not reader.unknown and (_had_more(cluster) or reader.application in cluster.readers)
     )
     return [
         *(Remainder(reader, frozenset(), _unreadable(reader)) for reader in everybody.unknown),

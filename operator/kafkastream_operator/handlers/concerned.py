@@ -10,7 +10,13 @@ from typing import Any
 
 from dynamic_kafka.contract.kubernetes_names import SUBSCRIPTION_LABEL, config_map_name
 from kafkastream_operator.core.patterns import PatternError, pattern_of
-from kafkastream_operator.handlers.subscription_view import document_in, labels_of, subscription_named_in
+from kafkastream_operator.handlers.stream_subscribers import life_of
+from kafkastream_operator.handlers.subscription_view import (
+    document_in,
+    labels_of,
+    stream_entry_of,
+    subscription_named_in,
+)
 from kafkastream_operator.kube.api import (
     APPLICATIONS,
     CLUSTERS,
@@ -36,7 +42,7 @@ from kafkastream_operator.kube.tags import (
     subscriber_tag,
     tags_of,
 )
-from kafkastream_operator.spark.kinds import KINDS, application_named_in
+from kafkastream_operator.spark.kinds import application_named_in
 
 Clusters = Mapping[str, Mapping[str, Any]]
 _COMPARED = 3
@@ -67,6 +73,13 @@ def concerned(cache: Cache, ref: Ref, before: Object | None, after: Object | Non
         yield from _of_application(cache, ref, before, after)
 
 
+def all_keys(cache: Cache, namespace: str) -> Iterator[Ref]:
+    """Yield all objects of a namespace that are looked at."""
+    for kind in (SUBSCRIPTIONS, STREAMS, *APPLICATIONS.values()):
+        yield from all_of(cache, kind, namespace)
+    yield from metadata_config_maps(cache, namespace)
+
+
 def all_of(cache: Cache, resource: Resource, namespace: str) -> Iterator[Ref]:
     """Yield all objects of a kind in a namespace."""
     return (Ref(resource, namespace, item["metadata"]["name"]) for item in cache.all(resource, namespace))
@@ -81,6 +94,9 @@ def metadata_config_maps(cache: Cache, namespace: str) -> Iterator[Ref]:
 
 def _of_subscription(cache: Cache, ref: Ref, before: Object | None, after: Object | None) -> Iterator[Ref]:
     yield ref
+    if before is not None and after is not None and before["metadata"]["uid"] != after["metadata"]["uid"]:
+        yield from _of_subscription(cache, ref, before, None)
+        before = None
     changed = after if after is not None else before
     assert changed is not None
     application = str(changed["spec"]["applicationRef"]["name"])
@@ -125,9 +141,14 @@ def _of_stream(cache: Cache, ref: Ref, before: Object | None, after: Object | No
         if named_in and ref.name in _streams_in(cache, config_map):
             yield Ref(SUBSCRIPTIONS, namespace, named_in)
     yield from _streams_with(cache, namespace, [CONFLICTING])
-    yield from _neighbours(
-        cache, ref, *(clusters_of(version) if version is not None else {} for version in (before, after))
-    )
+    yield from _neighbours(cache, ref, *(_counted_clusters(cache, version) for version in (before, after)))
+
+
+def _counted_clusters(cache: Cache, stream: Object | None) -> Clusters:
+    """Return the clusters that a stream names for others; none if it is invalid, or being deleted."""
+    if stream is None or stream["metadata"].get("deletionTimestamp") or stream_entry_of(cache, stream).content is None:
+        return {}
+    return clusters_of(stream)
 
 
 def _neighbours(cache: Cache, ref: Ref, before: Clusters, after: Clusters) -> Iterator[Ref]:
@@ -151,7 +172,8 @@ def _agrees(cache: Cache, other: Ref, name: str, cluster: Mapping[str, Any]) -> 
     stream = cache.get(*other)
     if stream is None or CONFLICTING in tags_of(STREAMS, stream):
         return False
-    return name in (theirs := clusters_of(stream)) and _described(theirs[name]) == _described(cluster)
+    theirs = _counted_clusters(cache, stream).get(name)
+    return theirs is not None and _described(theirs) == _described(cluster)
 
 
 def _described(cluster: Mapping[str, Any]) -> dict[str, Any]:
@@ -183,9 +205,7 @@ def _of_config_map(cache: Cache, ref: Ref, before: Object | None, after: Object 
 def _of_application(cache: Cache, ref: Ref, before: Object | None, after: Object | None) -> Iterator[Ref]:
     yield ref
     yield from _subscriptions_of(cache, ref.namespace, ref.name)
-    kind = KINDS[ref.resource.api_version]
-    lives = {kind.application_of(version).life if version is not None else "Absent" for version in (before, after)}
-    if len(lives) == 1:
+    if len({life_of(cache, ref.resource.api_version, version) for version in (before, after)}) == 1:
         return
     subscriptions = cache.tagged(SUBSCRIPTIONS, ref.namespace, document_tag(config_map_name(ref.name)))
     for subscription in subscriptions:

@@ -129,7 +129,7 @@ _CATALOG_PARTS = (
 
 def _catalog(cache: Cache, namespace: str, _: Catalog | None) -> Catalog:
     streams = {
-        stream["metadata"]["name"]: cache.derive(stream, _stream_entry, of_spec=True)
+        stream["metadata"]["name"]: stream_entry_of(cache, stream)
         for stream in cache.all(STREAMS, namespace)
         if not stream["metadata"].get("deletionTimestamp")
     }
@@ -141,6 +141,11 @@ def _catalog(cache: Cache, namespace: str, _: Catalog | None) -> Catalog:
         and owner_of(cache, config_map) is None
     }
     return put_together(streams, config_maps)
+
+
+def stream_entry_of(cache: Cache, stream: Object) -> StreamEntry:
+    """Return what the catalog has of a KafkaStream, without its conflicts."""
+    return cache.derive(stream, _stream_entry, of_spec=True)
 
 
 def _stream_entry(stream: Object) -> StreamEntry:

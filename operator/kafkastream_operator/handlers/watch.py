@@ -18,7 +18,7 @@ import kopf
 from kafkastream_operator.core.rollout.budget import Limits
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING, Timing
 from kafkastream_operator.errors import ApiError
-from kafkastream_operator.handlers.concerned import all_of, concerned, metadata_config_maps
+from kafkastream_operator.handlers.concerned import all_keys, concerned
 from kafkastream_operator.handlers.health import Health
 from kafkastream_operator.handlers.listings import WATCHED, Listings, is_watched
 from kafkastream_operator.handlers.measurements import Measurements
@@ -28,7 +28,6 @@ from kafkastream_operator.handlers.restarts import MAX_RESTARTS, Restarts
 from kafkastream_operator.handlers.subscription_view import subscription_named_in
 from kafkastream_operator.handlers.watch_health import Watch
 from kafkastream_operator.kube.api import (
-    APPLICATIONS,
     CLUSTERS,
     CONFIG_MAPS,
     DEFINITIONS,
@@ -137,10 +136,7 @@ class Operator:
     def resync(self, *, everything: bool = True) -> None:
         """List everything, or only what is not watched, and correct the cache."""
         for namespace in self.listings.resync(self.cache, everything=everything):
-            for kind in (SUBSCRIPTIONS, STREAMS, *APPLICATIONS.values()):
-                for job in all_of(self.cache, kind, namespace):
-                    self._add(job)
-            for job in metadata_config_maps(self.cache, namespace):
+            for job in all_keys(self.cache, namespace):
                 self._add(job)
             for config_map in self.cache.all(CONFIG_MAPS, namespace):
                 if named := subscription_named_in(config_map):  # it may be gone, and its document left behind
@@ -229,7 +225,12 @@ class Operator:
             self.measured.forget(ref)
         elif is_watched(ref.resource, after):
             self.health.watches.expect_event(self._watch(ref.resource, after))
-        for job in dict.fromkeys(concerned(self.cache, ref, before, after)):
+        try:
+            jobs = dict.fromkeys(concerned(self.cache, ref, before, after))
+        except Exception:  # an object may have a form that nobody expects: then everything is looked at
+            log.exception("%s: it cannot be seen whom this change concerns", ref)
+            jobs = dict.fromkeys((ref, *all_keys(self.cache, ref.namespace)))
+        for job in jobs:
             self._add(job)
 
     def _add(self, job: Ref) -> None:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from dynamic_kafka.contract.kubernetes_names import ROLE_LABEL
 from kafkastream_operator.core.drain_evidence import FRESH_S
-from kafkastream_operator.kube.api import Listing, Object, Resource
+from kafkastream_operator.kube.api import SUBSCRIPTIONS, Listing, Object, Resource
 from kafkastream_operator.kube.tags import Tag, tags_of
 
 Derived = TypeVar("Derived")
@@ -98,7 +98,7 @@ class Cache:
         self._objects: dict[tuple[Resource, str], dict[str, Object]] = {}
         self._texts: dict[Ref, tuple[str, ObservedText]] = {}
         self._deletions: dict[str, Deletion] = {}  # the oldest first
-        self._derived: dict[str, dict[Callable[[Object], Any], tuple[str, Any]]] = {}
+        self._derived: dict[str, dict[Callable[[Object], Any], tuple[Any, Any]]] = {}
         self._tagged: defaultdict[tuple[Resource, str, Tag], set[str]] = defaultdict(set)
         self._changes = Counter[tuple[str, Part]]()
         self._made: dict[Hashable, tuple[list[int], Any]] = {}
@@ -111,7 +111,7 @@ class Cache:
         Args:
             replaces: what was cached when the API server was asked. If it still is, a newer version of it gives way.
         """
-        ref = ref_of(resource, kube_object)
+        ref, kube_object = ref_of(resource, kube_object), _trimmed(resource, kube_object)
         with self._lock:
             deletion = self._deletions.get(kube_object["metadata"].get("uid"))
             if deletion is not None and _version(kube_object) <= deletion.version:
@@ -123,9 +123,9 @@ class Cache:
                     return False
                 log.warning("%s: the API server has an older version than before, as after a restore of etcd", ref)
                 self._derived.pop(cached["metadata"]["uid"], None)
+            self._note(ref, cached, kube_object)
             known[ref.name] = kube_object
             self._deletions.pop(kube_object["metadata"].get("uid"), None)
-            self._note(ref, cached, kube_object)
             self.on_stored(ref, kube_object)
             self.on_change(ref, cached, kube_object)
         return True
@@ -280,12 +280,10 @@ class Cache:
         """Return `make(kube_object)`, computed once per version of the object. The result must not be changed.
 
         Args:
-            of_spec: it depends on the spec and the name only: once per generation.
+            of_spec: it depends on the spec and the name only: once per spec.
         """
         meta = kube_object["metadata"]
-        uid, version = meta.get("uid", ""), str(meta.get("resourceVersion", ""))
-        if of_spec and meta.get("generation"):
-            version = f"generation {meta['generation']}"
+        uid, version = meta.get("uid", ""), kube_object.get("spec") if of_spec else meta.get("resourceVersion", "")
         with self._lock:
             known = self._derived.get(uid, {}).get(make)
         if known is not None and known[0] == version:
@@ -314,12 +312,21 @@ class Cache:
             return now - known.since_s, known.is_new
 
 
+def _trimmed(resource: Resource, kube_object: Object) -> Object:
+    """Return an object without the owners of its fields, which are half of it. Only those of subscriptions are read."""
+    meta = kube_object["metadata"]
+    if resource == SUBSCRIPTIONS or "managedFields" not in meta:
+        return kube_object
+    return {**kube_object, "metadata": {key: value for key, value in meta.items() if key != "managedFields"}}
+
+
 def is_status_alone(before: Object | None, after: Object | None) -> bool:
     """Return whether nothing but the status of an object has changed. An object without a generation may have."""
     if before is None or after is None or not after["metadata"].get("generation"):
         return False
     old, new = before["metadata"], after["metadata"]
-    return all(old.get(key) == new.get(key) for key in _OF_USERS)
+    # After a restore of etcd, another spec may have the same generation.
+    return all(old.get(key) == new.get(key) for key in _OF_USERS) and before.get("spec") == after.get("spec")
 
 
 _OF_USERS = ("uid", "generation", "labels", "annotations", "deletionTimestamp")

@@ -17,7 +17,7 @@ Tag = tuple[str, str]
 CONFLICTING: Tag = ("conflict", "")
 """A stream that disagrees with another one, by its status."""
 CROWDED: Tag = ("crowded", "")
-"""A stream that no longer names a cluster whose readers do not all fit into its status."""
+"""A stream that no longer names a cluster with more readers than its status names."""
 PATTERN: Tag = ("pattern", "")
 """A subscription that asks for streams by a pattern."""
 
@@ -93,7 +93,7 @@ def _of_stream(stream: Object) -> Iterator[Tag]:
             yield from map(former_tag, names_of(cluster))
         readers = cluster.get("readers") or ()
         yield from map(reader_tag, readers)
-        if len(readers) >= MAX_READERS and not cluster.get("inStream"):
+        if not cluster.get("inStream") and (cluster.get("moreReaders") or len(readers) >= MAX_READERS):
             yield CROWDED
 
 

@@ -178,6 +178,8 @@ class ClusterStatus(StatusPart):
         in_stream: whether this stream names it.
         bootstrap_servers: its servers, for one that the stream no longer names the last ones.
         readers: the applications whose documents have it, for this or another stream; the first 8 by name.
+        more_readers: whether there are more, or were while it was in the stream. Then it waits for each application
+            whose newest document is not in force, until there is none.
         message: the applications that a draining cluster waits for, each with the reason; or who else uses it.
     """
 
@@ -187,6 +189,7 @@ class ClusterStatus(StatusPart):
     in_stream: bool = True
     bootstrap_servers: Annotated[str, Field(max_length=4096)] = ""
     readers: Annotated[tuple[ObjectName, ...], Field(max_length=MAX_READERS)] = ()
+    more_readers: bool = False
     message: Annotated[str, Field(max_length=1024)] = ""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafkastream_operator.kube.api import STREAMS, Listing, Object
+from kafkastream_operator.kube.api import STREAMS, SUBSCRIPTIONS, Listing, Object
 from kafkastream_operator.kube.cache import DELETION_MEMORY_S, Cache, Ref
 
 REF = Ref(STREAMS, "ns", "orders")
@@ -246,6 +246,15 @@ def test_a_listing_removes_only_objects_cached_before_it() -> None:
 
     cache.apply_listing(STREAMS, None, listing)
     assert [cached_stream["metadata"]["name"] for cached_stream in cache.all(STREAMS, "ns")] == ["newer"]
+
+
+def test_the_owners_of_fields_are_kept_for_subscriptions_only() -> None:
+    cache, kept = Cache(), stream(1)
+    kept["metadata"]["managedFields"] = [{"manager": "kubectl"}]
+    cache.put(STREAMS, kept)
+    cache.put(SUBSCRIPTIONS, kept)
+    assert cache.get(*REF) == stream(1)
+    assert cache.get(SUBSCRIPTIONS, "ns", "orders") == kept
 
 
 def versioned(kube_object: Object | None) -> str | None:

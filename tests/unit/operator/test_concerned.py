@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kafkastream_operator.handlers import watch
 from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS
 from tests.unit.operator.fleet import RUNNING, Fleet
 from tests.unit.operator.world import cluster
@@ -102,3 +103,68 @@ def test_the_looks_of_a_change_do_not_grow_with_the_fleet(streams: int) -> None:
     # The stream, its job with its ten streams, and again after each of their writes.
     assert looks_after(fleet, [cluster("east", "more"), cluster("west")]) <= 40
     assert looks_after(fleet, [cluster("east")]) <= 40
+
+
+def verdict(fleet: Fleet, stream: str, cluster_id: str) -> tuple[str, list[str]]:
+    found = next(entry for entry in fleet.find(STREAMS, stream)["status"]["clusters"] if entry["id"] == cluster_id)
+    return found["state"], found["readers"]
+
+
+def test_a_reader_that_was_never_listed_holds_a_cluster() -> None:
+    # Given a cluster that one stream has given up, and nine jobs read, each for a stream of its own
+    fleet = Fleet()
+    for number in range(9):
+        fleet.stream(f"s{number}", [cluster("east"), cluster("west")], policy="Immediate")
+        fleet.subscription(f"app{number}", ids=[f"s{number}"])
+        fleet.runs(f"app{number}")
+    fleet.stream("one", [cluster("east"), cluster("west")])
+    fleet.settle()
+    for number in range(9):
+        fleet.reports(f"app{number}")
+    fleet.stream("one", [cluster("west")])
+    fleet.settle()
+    assert verdict(fleet, "one", "east") == ("InUse", [f"app{n}" for n in range(8)])
+    # When all give it up one after the other, and the driver of the one that is not listed is slow
+    for number in range(8, -1, -1):
+        fleet.stream(f"s{number}", [cluster("west")], policy="Immediate")
+        fleet.settle()
+        if number < 8:
+            fleet.reports(f"app{number}")
+            fleet.settle()
+    # Then the cluster waits for it
+    assert verdict(fleet, "one", "east") == ("InUse", ["app8"])
+    fleet.reports("app8")
+    fleet.settle()
+    assert verdict(fleet, "one", "east") == ("Released", [])
+
+
+def test_a_stream_that_becomes_valid_wakes_its_neighbours() -> None:
+    fleet = Fleet()
+    fleet.stream("one", [cluster("east"), cluster("west", properties={"no such": "property"})])
+    fleet.stream("two", [cluster("east", bootstrapServers="other:9092")])
+    fleet.settle()
+    fleet.stream("one", [cluster("east"), cluster("west")])
+    fleet.settle()
+    assert {flag["reason"] for flag in fleet.find(STREAMS, "two")["status"]["conditions"]} >= {"Conflict"}
+
+
+def test_an_odd_application_stops_nobody() -> None:
+    fleet = Fleet()
+    fleet.stream("one", [cluster("east")])
+    fleet.subscription("app0", ids=["one"])
+    fleet.runs("app0")
+    fleet.settle()
+    fleet.put(KUBEFLOW_APPLICATIONS, "batch", {"status": {"applicationState": None, "driverInfo": []}})
+    fleet.stream("one", [cluster("east"), cluster("west")])
+    fleet.settle()
+    assert [entry["id"] for entry in fleet.find(STREAMS, "one")["status"]["clusters"]] == ["east", "west"]
+
+
+def test_a_change_that_cannot_be_read_wakes_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = Fleet()
+    fleet.stream("one", [cluster("east")])
+    fleet.subscription("app0", ids=["one"])
+    fleet.settle()
+    monkeypatch.setattr(watch, "concerned", lambda *_: {}["odd"])
+    fleet.stream("two", [cluster("east")])
+    assert {ref.name for ref in fleet.operator.queue._waiting} == {"one", "two", "app0"}

@@ -60,8 +60,8 @@ def _text(query: SavedQuery, amendments: list[Amendment]) -> str:
         parts.append(f"A start would be refused: {refusal}.")
     elif saved.batches.pending is None and after.by_value:
         parts.append(
-            f"{after.by_value} ranges of the last batch have no report of an executor: their next offsets are the planned"
-            " ends. A start looks for the offsets that were read."
+            f"{after.by_value} ranges of the last batch have no report of an executor: their next offsets are the"
+            " planned ends. A start looks for the offsets that were read."
         )
     if after.over:
         parts.append("All splits have reached their stop records: this query is over, and plans no further batch.")
