@@ -143,7 +143,7 @@ def put_together(
         streams: {name of a KafkaStream: its entry}.
         config_maps: {name of a ConfigMap: its entries, and why it cannot be read}.
     """
-    by_stream = dict(sorted(streams.items()))
+    by_stream = {name: streams[name] for name in sorted(streams)}
     shadowed: dict[str, dict[str, str]] = {}
     broken: dict[str, str] = {}
     for name, (entries, problem) in sorted(config_maps.items()):

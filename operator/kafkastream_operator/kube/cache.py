@@ -244,7 +244,8 @@ class Cache:
     def all(self, resource: Resource, namespace: str) -> list[Object]:
         """Return the objects of a namespace, sorted by name."""
         with self._lock:
-            return [kube_object for _, kube_object in sorted(self._objects.get((resource, namespace), {}).items())]
+            known = self._objects.get((resource, namespace), {})
+            return [known[name] for name in sorted(known)]
 
     def tagged(self, resource: Resource, namespace: str, tag: Tag) -> list[Object]:
         """Return the objects of a namespace with a tag, sorted by name."""
