@@ -22,7 +22,7 @@ from dynamic_kafka.metadata.subscription import find_conflicts
 from dynamic_kafka.metadata.validation_errors import explain
 from dynamic_kafka.metadata.yaml.located import Findings
 from dynamic_kafka.metadata.yaml.reader import read_yaml
-from kafkastream_operator.core.document import misfit
+from kafkastream_operator.core.document import cluster_names, misfit
 from kafkastream_operator.models.stream import Drain, KafkaStreamSpec
 
 
@@ -78,7 +78,7 @@ class Catalog:
         found: defaultdict[str, list[str]] = defaultdict(list)
         for stream, entry in self.streams.items():
             for cluster, content in entry.content["clusters"].items() if entry.content is not None else ():
-                for key in (cluster, *str(content["bootstrapServers"]).split(",")):
+                for key in cluster_names(cluster, str(content["bootstrapServers"])):
                     found[key].append(stream)
         return found
 

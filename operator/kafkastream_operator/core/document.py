@@ -48,6 +48,11 @@ class Key(NamedTuple):
         return f"{self.cluster}/{self.topic}"
 
 
+def cluster_names(cluster: str, servers: str) -> tuple[str, ...]:
+    """Return the names of a cluster: its id, and each of its servers, since it may have several ids."""
+    return (cluster, *filter(None, servers.split(",")))
+
+
 @dataclass(frozen=True)
 class Document:
     """A document that this operator wrote.

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
+from kafkastream_operator.core.document import cluster_names
 from kafkastream_operator.core.patterns import PatternError
 from kafkastream_operator.core.resolve import asks_for
 from kafkastream_operator.core.subscriber import Subscriber
@@ -78,8 +79,12 @@ class Everybody:
         for key, change in changes.items():
             found = Counter(readings.get(key, ()))
             found.update(change)
-            readings[key] = +found
-            applications[key] = tuple(sorted({reading.application for reading in readings[key]}))
+            if counted := +found:
+                readings[key] = counted
+                applications[key] = tuple(sorted({reading.application for reading in counted}))
+            else:
+                readings.pop(key, None)
+                applications.pop(key, None)
         return readings, applications
 
     @cached_property
@@ -109,7 +114,7 @@ def _of_document(subscriber: Subscriber) -> Iterator[tuple[str, Reading]]:
     """Yield the clusters of its document, by their ids and by each of their servers."""
     for stream, content in subscriber.rendered.items():
         for cluster, described in content["clusters"].items():
-            for key in (cluster, *str(described["bootstrapServers"]).split(",")):
+            for key in cluster_names(cluster, str(described["bootstrapServers"])):
                 yield key, Reading(stream, subscriber.application)
 
 

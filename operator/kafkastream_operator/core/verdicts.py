@@ -15,7 +15,7 @@ from typing import Any
 
 from dynamic_kafka.wording import first_few
 from kafkastream_operator.core.catalog import Catalog, StreamEntry
-from kafkastream_operator.core.document import Key, active, entries
+from kafkastream_operator.core.document import Key, active, cluster_names, entries
 from kafkastream_operator.core.everybody import Everybody, Reading
 from kafkastream_operator.core.render import renamed_to, renames
 from kafkastream_operator.core.subscriber import Subscriber
@@ -122,7 +122,7 @@ def verdicts(
     for last in before.clusters:
         if last.id in found or last.id in renamed:
             continue
-        others = _readings(catalog, everybody, _keys(last.id, last.bootstrap_servers))
+        others = _readings(catalog, everybody, cluster_names(last.id, last.bootstrap_servers))
         doubts = [] if last.state == "Released" else _doubts(last, everybody)
         if others:
             text = f"no longer in this stream under this id; {first_few(sorted(map(str, others)), 5)}"
@@ -149,7 +149,7 @@ def _readers(
     A document that comes into force wakes no stream whose cluster does not list its application. So `more_readers`
     stays while the cluster is in the stream, and ends after it has left.
     """
-    lists = [everybody.applications.get(key, ())[: MAX_READERS + 1] for key in _keys(cluster, servers)]
+    lists = [everybody.applications.get(key, ())[: MAX_READERS + 1] for key in cluster_names(cluster, servers)]
     before = last.readers if last is not None else ()
     behind = [reader.application for reader in everybody.behind if reader.application in before]
     names = sorted({*behind, *more}.union(*lists))
@@ -168,7 +168,7 @@ def is_outdated(status: KafkaStreamStatus, name: str, everybody: Everybody) -> b
     Args:
         name: of the cluster: an id, or one of its servers.
     """
-    found = [known for known in status.clusters if name in _keys(known.id, known.bootstrap_servers)]
+    found = [known for known in status.clusters if name in cluster_names(known.id, known.bootstrap_servers)]
     return not found or any(
         known.state != "InUse"
         or not known.in_stream
@@ -176,11 +176,6 @@ def is_outdated(status: KafkaStreamStatus, name: str, everybody: Everybody) -> b
         != _readers(known.id, known.bootstrap_servers, known, everybody, in_stream=True)
         for known in found
     )
-
-
-def _keys(cluster: str, servers: str) -> tuple[str, ...]:
-    """Return the names of a cluster: its id, and each of its servers, as it may have several ids."""
-    return (cluster, *filter(None, servers.split(",")))
 
 
 def _readings(catalog: Catalog, everybody: Everybody, keys: Iterable[str]) -> Collection[Reading]:

@@ -1,6 +1,7 @@
-"""Which objects a change concerns: those whose look may end otherwise than before. Operator; `watch.py` queues them.
+"""Find the objects to look at after a change: those whose look may end otherwise than before. Operator.
 
-A missed one would be looked at with the next resync only. So where something cannot be read, all are concerned.
+An object that is missed here is looked at when something else wakes it, or by the resync (`watch.py`). So all are woken
+where something is rare, or cannot be read.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from dynamic_kafka.contract.kubernetes_names import SUBSCRIPTION_LABEL, config_map_name
+from kafkastream_operator.core.document import cluster_names
 from kafkastream_operator.core.patterns import PatternError, pattern_of
 from kafkastream_operator.handlers.stream_subscribers import life_of
 from kafkastream_operator.handlers.subscription_view import (
     document_in,
     labels_of,
     stream_entry_of,
+    streams_in_map,
     subscription_named_in,
 )
 from kafkastream_operator.kube.api import (
@@ -33,7 +36,6 @@ from kafkastream_operator.kube.tags import (
     CROWDED,
     PATTERN,
     cluster_tag,
-    clusters_of,
     document_tag,
     former_tag,
     names_of,
@@ -46,7 +48,7 @@ from kafkastream_operator.spark.kinds import application_named_in
 
 Clusters = Mapping[str, Mapping[str, Any]]
 _COMPARED = 3
-"""With how many streams a changed one is compared, of which the first may be those that disagree."""
+"""With how many others a changed stream is compared: the first ones may disagree themselves, and not say so yet."""
 
 
 def concerned(cache: Cache, ref: Ref, before: Object | None, after: Object | None) -> Iterator[Ref]:
@@ -56,8 +58,6 @@ def concerned(cache: Cache, ref: Ref, before: Object | None, after: Object | Non
         cache: as it is after the change.
         before, after: the object; None if it was not there, or is gone.
     """
-    changed = after if after is not None else before
-    assert changed is not None
     if ref.resource == SUBSCRIPTIONS:
         yield from _of_subscription(cache, ref, before, after)
     elif ref.resource == STREAMS:
@@ -65,10 +65,9 @@ def concerned(cache: Cache, ref: Ref, before: Object | None, after: Object | Non
     elif ref.resource == CONFIG_MAPS:
         yield from _of_config_map(cache, ref, before, after)
     elif ref.resource == PODS:
-        name = application_named_in(labels_of(changed))
-        yield from (
-            _subscriptions_of(cache, ref.namespace, name) if name else all_of(cache, SUBSCRIPTIONS, ref.namespace)
-        )
+        labels = [labels_of(version) for version in (before, after) if version is not None]
+        for application in {application_named_in(named) for named in labels} - {""}:
+            yield from _subscriptions_of(cache, ref.namespace, application)
     else:
         yield from _of_application(cache, ref, before, after)
 
@@ -110,7 +109,7 @@ def _of_subscription(cache: Cache, ref: Ref, before: Object | None, after: Objec
     yield from _streams_with(cache, ref.namespace, [subscriber_tag(ref.name)])
     if _progress(before) != _progress(after):
         yield from _where_read(cache, ref.namespace, application)
-    for kind in APPLICATIONS.values():
+    for kind in APPLICATIONS.values() if not is_status_alone(before, after) else ():
         # The annotations of the application may ask for this subscription, which somebody may have changed.
         if cache.get(kind, ref.namespace, ref.name) is not None:
             yield Ref(kind, ref.namespace, ref.name)
@@ -130,7 +129,10 @@ def _of_stream(cache: Cache, ref: Ref, before: Object | None, after: Object | No
     if is_status_alone(before, after):
         return
     namespace = ref.namespace
-    yield from metadata_config_maps(cache, namespace)
+    for user_map in metadata_config_maps(cache, namespace):
+        yield user_map
+        if ref.name in streams_in_map(cache, cache.get(*user_map)):
+            yield from all_of(cache, STREAMS, namespace)  # it shadows the stream of the ConfigMap, or did
     for subscription in cache.tagged(SUBSCRIPTIONS, namespace, stream_tag(ref.name)):
         yield Ref(SUBSCRIPTIONS, namespace, subscription["metadata"]["name"])
     for subscription in cache.tagged(SUBSCRIPTIONS, namespace, PATTERN):
@@ -141,44 +143,39 @@ def _of_stream(cache: Cache, ref: Ref, before: Object | None, after: Object | No
         if named_in and ref.name in _streams_in(cache, config_map):
             yield Ref(SUBSCRIPTIONS, namespace, named_in)
     yield from _streams_with(cache, namespace, [CONFLICTING])
-    yield from _neighbours(cache, ref, *(_counted_clusters(cache, version) for version in (before, after)))
+    yield from _neighbours(cache, ref, *(_described(cache, version) for version in (before, after)))
 
 
-def _counted_clusters(cache: Cache, stream: Object | None) -> Clusters:
-    """Return the clusters that a stream names for others; none if it is invalid, or being deleted."""
-    if stream is None or stream["metadata"].get("deletionTimestamp") or stream_entry_of(cache, stream).content is None:
+def _described(cache: Cache, stream: Object | None) -> Clusters:
+    """Return what a stream says of its clusters to others; nothing if it is invalid, or being deleted."""
+    if stream is None or stream["metadata"].get("deletionTimestamp"):
         return {}
-    return clusters_of(stream)
+    return stream_entry_of(cache, stream).described
 
 
 def _neighbours(cache: Cache, ref: Ref, before: Clusters, after: Clusters) -> Iterator[Ref]:
     """Yield the streams that may come to disagree with a changed one, or no longer name a cluster that it names."""
-    for name in before.keys() | after.keys():
-        versions = [found for found in (before.get(name), after.get(name)) if found is not None]
-        if len(versions) == 2 and _described(versions[0]) == _described(versions[1]):
+    for cluster in before.keys() | after.keys():
+        versions = [clusters[cluster] for clusters in (before, after) if cluster in clusters]
+        if len(versions) == 2 and versions[0] == versions[1]:
             continue
-        names = {key for version in versions for key in names_of(version)}
+        names = {name for described in versions for name in cluster_names(cluster, str(described["bootstrapServers"]))}
         yield from _streams_with(cache, ref.namespace, map(former_tag, names))
-        if any("renamedFrom" in version for version in versions):
-            yield from _streams_with(cache, ref.namespace, map(cluster_tag, names))
-        elif name in after:
-            others = [other for other in _streams_with(cache, ref.namespace, [cluster_tag(name)]) if other != ref]
+        renamed = {str(described["renamedFrom"]) for described in versions if "renamedFrom" in described}
+        if renamed:
+            yield from _streams_with(cache, ref.namespace, map(cluster_tag, names | renamed))
+        elif cluster in after:
+            others = [other for other in _streams_with(cache, ref.namespace, [cluster_tag(cluster)]) if other != ref]
             # All that do not disagree say the same: it is enough to compare with one.
-            if not any(_agrees(cache, other, name, after[name]) for other in others[:_COMPARED]):
+            if not any(_agrees(cache, other, cluster, after[cluster]) for other in others[:_COMPARED]):
                 yield from others
 
 
-def _agrees(cache: Cache, other: Ref, name: str, cluster: Mapping[str, Any]) -> bool:
+def _agrees(cache: Cache, other: Ref, cluster: str, described: Mapping[str, Any]) -> bool:
     stream = cache.get(*other)
     if stream is None or CONFLICTING in tags_of(STREAMS, stream):
         return False
-    theirs = _counted_clusters(cache, stream).get(name)
-    return theirs is not None and _described(theirs) == _described(cluster)
-
-
-def _described(cluster: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what streams have to agree about."""
-    return {key: value for key, value in cluster.items() if key != "topics"}
+    return _described(cache, stream).get(cluster) == described
 
 
 def _of_config_map(cache: Cache, ref: Ref, before: Object | None, after: Object | None) -> Iterator[Ref]:
@@ -193,8 +190,9 @@ def _of_config_map(cache: Cache, ref: Ref, before: Object | None, after: Object 
     for name in names | {subscription_named_in(version) for version in versions}:
         yield Ref(SUBSCRIPTIONS, ref.namespace, name)
     was, now = (_readings_in(cache, version) for version in (before, after))
-    if not names or was is None or now is None:
-        # One that was left behind, or that cannot be read, may hold up any stream.
+    is_gone = after is None or after["metadata"].get("deletionTimestamp")
+    if is_gone or not names or was is None or now is None:
+        # A subscriber without a document may read any stream. So may one that was left behind.
         yield from all_of(cache, STREAMS, ref.namespace)
         return
     # The streams of a subscription follow its status. Others name a cluster that the document has, or has no more.
@@ -203,7 +201,8 @@ def _of_config_map(cache: Cache, ref: Ref, before: Object | None, after: Object 
 
 
 def _of_application(cache: Cache, ref: Ref, before: Object | None, after: Object | None) -> Iterator[Ref]:
-    yield ref
+    if not is_status_alone(before, after):
+        yield ref
     yield from _subscriptions_of(cache, ref.namespace, ref.name)
     if len({life_of(cache, ref.resource.api_version, version) for version in (before, after)}) == 1:
         return
@@ -211,8 +210,9 @@ def _of_application(cache: Cache, ref: Ref, before: Object | None, after: Object
     for subscription in subscriptions:
         yield from _named_by(cache, ref.namespace, subscription)
         yield from _streams_with(cache, ref.namespace, [subscriber_tag(subscription["metadata"]["name"])])
+    if subscriptions:
         yield from _where_read(cache, ref.namespace, ref.name)
-    if not subscriptions and cache.get(CONFIG_MAPS, ref.namespace, config_map_name(ref.name)) is not None:
+    elif cache.get(CONFIG_MAPS, ref.namespace, config_map_name(ref.name)) is not None:
         yield from all_of(cache, STREAMS, ref.namespace)  # the document was left behind
 
 
@@ -286,5 +286,5 @@ def _readings_in(cache: Cache, config_map: Object | None) -> set[tuple[str, str]
         (stream, name)
         for stream, content in document.streams.items()
         for cluster, described in content["clusters"].items()
-        for name in (cluster, *str(described["bootstrapServers"]).split(","))
+        for name in cluster_names(cluster, str(described["bootstrapServers"]))
     }

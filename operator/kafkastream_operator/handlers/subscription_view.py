@@ -143,6 +143,12 @@ def _catalog(cache: Cache, namespace: str, _: Catalog | None) -> Catalog:
     return put_together(streams, config_maps)
 
 
+def streams_in_map(cache: Cache, config_map: Object | None) -> set[str]:
+    """Return the ids of the streams in a user's ConfigMap."""
+    entries, _ = cache.derive(config_map, _config_map_entries) if config_map is not None else ((), "")
+    return {entry.stream for entry in entries}
+
+
 def stream_entry_of(cache: Cache, stream: Object) -> StreamEntry:
     """Return what the catalog has of a KafkaStream, without its conflicts."""
     return cache.derive(stream, _stream_entry, of_spec=True)

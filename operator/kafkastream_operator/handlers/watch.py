@@ -192,7 +192,7 @@ class Operator:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _resync_regularly(self) -> None:
-        last = time.monotonic()
+        last = looked_at = time.monotonic()
         while True:
             try:
                 await asyncio.wait_for(self._kopf_listed.wait(), UNWATCHED_LISTING_S)
@@ -205,6 +205,7 @@ class Operator:
                 await asyncio.to_thread(self.resync, everything=everything)
                 if everything:
                     self.health.watches.record_listing(True)
+                    looked_at = self._look_at_everything(looked_at)
             except ApiError as error:
                 self.health.watches.record_listing(False)
                 log.warning("the cluster could not be listed: %s", error)
@@ -212,6 +213,16 @@ class Operator:
                 log.exception("the cluster could not be listed")
             if everything:
                 last = time.monotonic()
+
+    def _look_at_everything(self, last_s: float) -> float:
+        """Queue everything if the last time is long ago: no change wakes an object that `concerned` has missed."""
+        now_s = time.monotonic()
+        if now_s - last_s < RESYNC_S:
+            return last_s
+        for namespace in {ref.namespace for kind, _ in WATCHED for ref in self.cache.refs(kind)}:
+            for job in all_keys(self.cache, namespace):
+                self.queue.add(job)
+        return now_s
 
     def _watch(self, resource: Resource, kube_object: Object) -> Watch:
         """Return the watch that covers an object."""
@@ -228,7 +239,7 @@ class Operator:
         try:
             jobs = dict.fromkeys(concerned(self.cache, ref, before, after))
         except Exception:  # an object may have a form that nobody expects: then everything is looked at
-            log.exception("%s: it cannot be seen whom this change concerns", ref)
+            log.exception("%s: cannot find out which objects this change concerns; all are looked at", ref)
             jobs = dict.fromkeys((ref, *all_keys(self.cache, ref.namespace)))
         for job in jobs:
             self._add(job)

@@ -63,7 +63,7 @@ class Ref(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The objects of a kind that something is made from, and what of them.
+    """The changes that make something outdated that was made from objects: those of one kind, maybe of one role.
 
     Attributes:
         role: the value of the role's label; "": of all objects.
@@ -322,7 +322,7 @@ def _trimmed(resource: Resource, kube_object: Object) -> Object:
 
 
 def is_status_alone(before: Object | None, after: Object | None) -> bool:
-    """Return whether nothing but the status of an object has changed. An object without a generation may have."""
+    """Return whether only the status of an object has changed; False for kinds without a generation, as ConfigMaps."""
     if before is None or after is None or not after["metadata"].get("generation"):
         return False
     old, new = before["metadata"], after["metadata"]
@@ -331,7 +331,7 @@ def is_status_alone(before: Object | None, after: Object | None) -> bool:
 
 
 _OF_USERS = ("uid", "generation", "labels", "annotations", "deletionTimestamp")
-"""The metadata that change with everything that a user writes."""
+"""The metadata whose change is one of more than the status."""
 
 
 def _features(resource: Resource, kube_object: Object | None) -> tuple[frozenset[Tag], set[str]]:

@@ -17,7 +17,7 @@ Tag = tuple[str, str]
 CONFLICTING: Tag = ("conflict", "")
 """A stream that disagrees with another one, by its status."""
 CROWDED: Tag = ("crowded", "")
-"""A stream that no longer names a cluster with more readers than its status names."""
+"""A stream with a former cluster that may have more readers than its status names."""
 PATTERN: Tag = ("pattern", "")
 """A subscription that asks for streams by a pattern."""
 

@@ -158,8 +158,8 @@ class _Search:
         newest: the newest record of each log, where its broker named it. It does not while that record may still be
             taken back: in an open transaction, or until enough replicas have it. That of the last plan is right for a
             split that has read all since: nobody asks again.
-        far: the splits whose newest record of the last plan is unread, and not older than `far_ms`. No goal before it
-            depends on a newer one: nobody asks for that until a goal lies further ahead.
+        far: the splits whose newest record of the last plan is still unread, and not older than `far_ms`: the furthest
+            horizon of the first goal. That record is enough until the search looks further.
     """
 
     def __init__(
@@ -288,8 +288,9 @@ def align(
         drift_ms: `watermarkAlignmentMaxDrift`.
     """
     places, read_since, holding, waits_for, given_up = stand
-    is_backlog = progress.clock_ms is not None and limits.max_offsets is not None and memory.span_ms
-    far_ms = progress.clock_ms + memory.span_ms + drift_ms if is_backlog and progress.clock_ms is not None else None
+    far_ms = None
+    if progress.clock_ms is not None and limits.max_offsets is not None and memory.span_ms:
+        far_ms = progress.clock_ms + memory.span_ms + drift_ms
     search = _Search(places, memory.newest, now_ms=now_ms, drift_ms=drift_ms, far_ms=far_ms)
     found = yield from search.begin(holding, progress.clock_ms)
     clocks = {split: time_ms for split, time_ms in found.items() if time_ms is not None}

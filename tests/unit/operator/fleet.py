@@ -1,6 +1,7 @@
 """Many streams and jobs under one operator, with an API server in memory: for its benchmark, and for random stories.
 
 Unlike `server.py`, it shows the operator each change as an event, and the operator works on what its queue holds only.
+Time stands still: a look that asks to be repeated later is not.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, cast
 from dynamic_kafka.contract.kubernetes_names import REPORT_ANNOTATION
 from kafkastream_operator.core.document import read_document
 from kafkastream_operator.errors import ConflictError, NotFoundError
+from kafkastream_operator.handlers.concerned import all_keys
 from kafkastream_operator.handlers.reconcile import Reconciler
 from kafkastream_operator.handlers.watch import Operator
 from kafkastream_operator.kube.api import (
@@ -118,9 +120,8 @@ class Fleet:
 
     def wake_all(self) -> None:
         """Queue everything, as a resync does."""
-        for ref in self.objects:
-            if ref.resource in (STREAMS, SUBSCRIPTIONS, KUBEFLOW_APPLICATIONS):
-                self.operator.queue.add(ref)
+        for job in all_keys(self.operator.cache, NAMESPACE):
+            self.operator.queue.add(job)
 
     def settle(self) -> int:
         """Work until the queue is empty, and return the number of looks."""

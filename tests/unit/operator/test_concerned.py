@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+import time
 from typing import Any
 
 import pytest
 
+from dynamic_kafka.contract.kubernetes_names import METADATA_ROLE, ROLE_LABEL
 from kafkastream_operator.handlers import watch
 from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS
 from tests.unit.operator.fleet import RUNNING, Fleet
@@ -15,46 +17,71 @@ from tests.unit.operator.world import cluster
 NAMES, JOBS, CLUSTERS = [f"s{n}" for n in range(8)], [f"app{n}" for n in range(12)], ["a", "b", "c", "d"]
 
 
-def changed(fleet: Fleet, source: random.Random) -> str:
-    """Change something at random, and return what it was."""
-    stream, job = source.choice(NAMES), source.choice(JOBS)
-    match source.choice(["stream"] * 5 + ["subscription"] * 3 + ["report"] * 6 + ["state"] * 2 + ["delete", "edit"]):
-        case "stream":
-            clusters = [any_cluster(name, source) for name in source.sample(CLUSTERS, source.randint(1, 3))]
-            fleet.stream(stream, clusters, policy=source.choice(["WhenDrained", "Immediate"]))
-            return f"stream {stream}: {clusters}"
-        case "subscription":
-            asked: dict[str, Any] = {"ids": source.sample(NAMES, 2)}
-            if source.random() < 0.2:
-                asked = {"pattern": source.choice(["s[1-3]", "s.*", "none"])}
-            fleet.subscription(job, **asked)
-            return f"subscription {job}: {asked}"
-        case "report":
-            for reporting in source.sample(JOBS, 6):
-                fleet.reports(reporting, source.randrange(1000))
-            return "reports"
-        case "state":
-            if source.random() < 0.6:
-                fleet.runs(job)
-            else:
-                state = source.choice(["FAILED", "COMPLETED", "SUBMITTED"])
-                fleet.put(KUBEFLOW_APPLICATIONS, job, {"status": {"applicationState": {"state": state}}})
-            return f"application {job}"
-        case "delete":
-            kind, name = source.choice(
-                [
-                    (STREAMS, stream),
-                    (SUBSCRIPTIONS, job),
-                    (KUBEFLOW_APPLICATIONS, job),
-                    (CONFIG_MAPS, f"{job}-kafkastreams"),
-                ]
-            )
-            fleet.remove(kind, name)
-            return f"deleted {kind.plural} {name}"
-        case _:
-            if fleet.find(CONFIG_MAPS, f"{job}-kafkastreams"):
-                fleet.put(CONFIG_MAPS, f"{job}-kafkastreams", {"data": {"streams.json": "edited"}})
-            return f"edited the document of {job}"
+LIST_FORM = """
+- streamId: {stream}
+  clusterMetadataList:
+    - clusterId: a
+      bootstrapServers: {servers}
+      topics: [t]
+"""
+
+
+def change_stream(fleet: Fleet, source: random.Random) -> None:
+    clusters = [any_cluster(name, source) for name in source.sample(CLUSTERS, source.randint(1, 3))]
+    fleet.stream(source.choice(NAMES), clusters, policy=source.choice(["WhenDrained", "Immediate"]))
+
+
+def change_subscription(fleet: Fleet, source: random.Random) -> None:
+    asked: dict[str, Any] = {"ids": source.sample(NAMES, 2)}
+    if source.random() < 0.2:
+        asked = {"pattern": source.choice(["s[1-3]", "s.*", "none"])}
+    fleet.subscription(source.choice(JOBS), **asked)
+
+
+def report(fleet: Fleet, source: random.Random) -> None:
+    for job in source.sample(JOBS, 6):
+        fleet.reports(job, source.randrange(1000))
+
+
+def change_application(fleet: Fleet, source: random.Random) -> None:
+    job = source.choice(JOBS)
+    if source.random() < 0.6:
+        fleet.runs(job)
+    else:
+        state = source.choice(["FAILED", "COMPLETED", "SUBMITTED"])
+        fleet.put(KUBEFLOW_APPLICATIONS, job, {"status": {"applicationState": {"state": state}}})
+
+
+def delete(fleet: Fleet, source: random.Random) -> None:
+    kind = source.choice([STREAMS, SUBSCRIPTIONS, KUBEFLOW_APPLICATIONS, CONFIG_MAPS])
+    name = source.choice(NAMES if kind == STREAMS else JOBS)
+    fleet.remove(kind, f"{name}-kafkastreams" if kind == CONFIG_MAPS else name)
+
+
+def edit_document(fleet: Fleet, source: random.Random) -> None:
+    name = f"{source.choice(JOBS)}-kafkastreams"
+    if fleet.find(CONFIG_MAPS, name):
+        fleet.put(CONFIG_MAPS, name, {"data": {"streams.json": "edited"}})
+
+
+def change_user_map(fleet: Fleet, source: random.Random) -> None:
+    if source.random() < 0.4:
+        fleet.remove(CONFIG_MAPS, "flink")
+    else:
+        text = LIST_FORM.format(stream=source.choice(NAMES), servers=source.choice(["a:9092", "other:9092"]))
+        fleet.put(CONFIG_MAPS, "flink", {"data": {"streams.yaml": text}}, labels={ROLE_LABEL: METADATA_ROLE})
+
+
+CHANGES = {
+    change_stream: 5,
+    change_subscription: 3,
+    report: 6,
+    change_application: 2,
+    delete: 1,
+    edit_document: 1,
+    change_user_map: 1,
+}
+"""The changes of a story, with their weights."""
 
 
 def any_cluster(name: str, source: random.Random) -> dict[str, Any]:
@@ -70,12 +97,14 @@ def test_a_look_at_everything_finds_nothing_more_to_do(seed: int) -> None:
     for job in JOBS:
         fleet.runs(job)
     for _ in range(60):
-        story = [changed(fleet, source) for _ in range(source.choice([1, 1, 1, 3]))]
+        story = source.choices([*CHANGES], [*CHANGES.values()], k=source.choice([1, 1, 1, 3]))
+        for change in story:
+            change(fleet, source)
         fleet.settle()
         before = len(fleet.writes)
         fleet.wake_all()
         fleet.settle()
-        assert fleet.writes[before:] == [], f"seed {seed}, after {story}"
+        assert fleet.writes[before:] == [], f"after {[change.__name__ for change in story]}"
 
 
 def looks_after(fleet: Fleet, clusters: list[dict[str, Any]]) -> int:
@@ -168,3 +197,14 @@ def test_a_change_that_cannot_be_read_wakes_everybody(monkeypatch: pytest.Monkey
     monkeypatch.setattr(watch, "concerned", lambda *_: {}["odd"])
     fleet.stream("two", [cluster("east")])
     assert {ref.name for ref in fleet.operator.queue._waiting} == {"one", "two", "app0"}
+
+
+def test_a_resync_looks_at_what_no_change_has_woken() -> None:
+    fleet = Fleet()
+    fleet.stream("one", [cluster("east")])
+    fleet.settle()
+    now_s = time.monotonic()
+    assert fleet.operator._look_at_everything(now_s) == now_s
+    assert fleet.settle() == 0
+    assert fleet.operator._look_at_everything(now_s - watch.RESYNC_S) >= now_s
+    assert fleet.settle() == 1
