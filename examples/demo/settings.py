@@ -24,8 +24,7 @@ RESTART_S = 90.0
 """Longest restart: the old driver ends, Kubeflow's operator submits the new one, and Spark starts. The operator may
 lose one patch, and repeats it after 60 s."""
 
-DEFAULT_DURATION_S = 100
-SHORTEST_S = 60
+DEFAULT_DURATION_S = SHORTEST_S = 60
 
 Strategy = Literal["live", "restart"]
 UPDATE_STRATEGIES: dict[Strategy, str] = {"live": "Reload", "restart": "Restart"}
