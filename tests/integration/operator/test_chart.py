@@ -539,6 +539,18 @@ def test_of_an_application_the_operator_may_set_its_keys(policed: Installed) -> 
     assert patched["spec"]["sparkConf"] == {"spark.a": "1", **conf}
 
 
+def test_a_second_release_cannot_serve_the_same_namespace(installed: Installed) -> None:
+    second = Installed(installed.kube)
+    second.name = "second-kafkastream-operator"
+    second.values = ["crds.install=false", f"namespaces={{{second.jobs},{installed.jobs}}}"]
+    refusal = f'Role "kafkastream-operator" in namespace "{installed.jobs}" exists and cannot be imported'
+    with pytest.raises(KubeError, match=refusal):
+        second.install()
+    assert second.helm("list", "--all", "--short") == ""
+    for namespace in (second.namespace, second.jobs):
+        installed.kube.delete_namespace(namespace)
+
+
 @pytest.mark.deep("upgrades")
 def test_upgrade_rollback_and_uninstall_keep_what_counts(kube: KubeCluster) -> None:
     release = Installed(kube)
