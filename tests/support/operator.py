@@ -203,9 +203,9 @@ class OperatorProcess(Server):
     def _end(self) -> None:
         self.kill()
         for resource in self._rights:
-            if "namespace" not in resource["metadata"]:
-                with contextlib.suppress(KubeError):  # the test may have stopped the API server
-                    self._cluster.api.delete(_RIGHTS[resource["kind"]], resource["metadata"]["name"])
+            metadata = resource["metadata"]
+            with contextlib.suppress(KubeError):  # the test may have stopped the API server
+                self._cluster.api.delete(_RIGHTS[resource["kind"]], metadata["name"], metadata.get("namespace"))
 
     def _called(self) -> str:
         return "the operator"

@@ -17,12 +17,12 @@ from datetime import datetime
 from dynamic_kafka.contract.kubernetes_names import config_map_name
 from kafkastream_operator.core import orphan, recovery
 from kafkastream_operator.core.conditions import subscription as conditions
-from kafkastream_operator.core.conditions.events import events_of, new_problems, unused_releases
+from kafkastream_operator.core.conditions.events import events_of, is_retried, new_problems, unused_releases
 from kafkastream_operator.core.conditions.rollout import awaits_another, patch_refused
 from kafkastream_operator.core.contest import Contest, contest_over
 from kafkastream_operator.core.document import Document
 from kafkastream_operator.core.finished import last_finish
-from kafkastream_operator.core.last_failure import last_failure
+from kafkastream_operator.core.last_failure import has_another_document, last_failure
 from kafkastream_operator.core.next_document import NextDocument, homes, next_document
 from kafkastream_operator.core.resolve import resolve
 from kafkastream_operator.core.rollout.next_step import next_step
@@ -125,6 +125,9 @@ def without_status(view: View, why: str) -> SubscriptionStatus:
 def _step(view: View, document: Document, paused: str) -> Step:
     restarted = view.status.restarted_at
     reasons = {condition.reason for condition in view.status.conditions if condition.type == "RolledOut"}
+    ended = ended_for_topic(view.verdict, document.streams)
+    if ended is None and has_another_document(view, document.revision):
+        ended = False
     step = next_step(
         Wanted(document.revision, document.secrets, view.uid),
         view.spec.update_strategy,
@@ -134,11 +137,11 @@ def _step(view: View, document: Document, paused: str) -> Step:
         now=view.now,
         restarted_at=parse(restarted) if restarted else None,
         paused=paused,
-        spec_changed=view.generation != view.status.observed_generation,
+        tries_again=view.generation != view.status.observed_generation or view.asks_for_retry,
         starter=next_starter(
             view.application,
             view.spec.update_strategy,
-            ended=ended_for_topic(view.verdict, document.streams),
+            ended=ended,
             paused=bool(paused),
         ),
         # After a restore without the status, no driver exists yet that could have an older document than this one.
@@ -179,6 +182,7 @@ def _status(
         draining=tuple(_as_many_as_fit(draining[:MAX_DRAINING])),
         # A release that comes while nothing is rendered, as in a pause, counts afterwards.
         released=tuple(sorted(view.released & {*view.status.released, *(view.released if rendering else ())})),
+        retried=view.retry if is_retried(view, step) else view.status.retried,
         homes=homes(view),
         kept=dict(kept),
         failure=last_failure(view),

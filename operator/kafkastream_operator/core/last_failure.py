@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from dynamic_kafka.contract.exit_codes import METADATA_MAY_CAUSE
+from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.application import FAILED
 from kafkastream_operator.core.drain_evidence import own_report, time_left_to_report
 from kafkastream_operator.core.failure import Failure
@@ -29,7 +31,7 @@ def last_failure(view: View) -> LastFailure | None:
     failure, failed, application = view.status.failure, view.failed_driver, view.application
     if failed is not None and (failure is None or failed.uid != failure.driver):
         if failure is None or failed.submission != failure.submission:
-            failure = _next(failure, view.now, failed.failure, failed.submission, failed.uid)
+            failure = _next(failure, view, failed.failure, failed.submission, failed.uid)
         else:  # the application's status was faster, and names the cause less exactly
             exact = {"cause": failed.failure.cause, "exit_code": failed.failure.code} if failed.failure.cause else {}
             failure = failure.model_copy(update={**exact, "driver": failed.uid})
@@ -40,7 +42,7 @@ def last_failure(view: View) -> LastFailure | None:
         and (failure is None or application.failed_submission != failure.submission)
     ):
         driver = failure.driver if failure is not None else ""
-        failure = _next(failure, view.now, application.failure, application.failed_submission, driver)
+        failure = _next(failure, view, application.failure, application.failed_submission, driver)
     if failure is not None and failure.count and is_steady(view) and view.now >= parse(failure.at) + STEADY:
         failure = failure.model_copy(update={"count": 0})
     return failure
@@ -50,6 +52,15 @@ def is_new(view: View) -> bool:
     """Return whether the status does not have the last failure yet."""
     failure, known = last_failure(view), view.status.failure
     return failure is not None and failure.count > (known.count if known is not None else 0)
+
+
+def has_another_document(view: View, revision: Revision) -> bool:
+    """Return whether the application has failed by what metadata may cause, and not with this revision."""
+    failure, application = last_failure(view), view.application
+    if failure is None or application is None:
+        return False
+    caused = failure.submission == application.failed_submission and failure.exit_code in METADATA_MAY_CAUSE
+    return caused and failure.revision not in ("", revision.token)
 
 
 def failure_text(view: View) -> str:
@@ -80,10 +91,12 @@ def row_ends_at(view: View) -> datetime | None:
     return parse(failure.at) + STEADY if failure is not None and failure.count and is_steady(view) else None
 
 
-def _next(before: LastFailure | None, now: datetime, failure: Failure, submission: str, driver: str) -> LastFailure:
+def _next(before: LastFailure | None, view: View, failure: Failure, submission: str, driver: str) -> LastFailure:
+    document, now = view.config_map.document if view.config_map is not None else None, view.now
     count = before.count + 1 if before is not None else 1
     since = before.since or before.at if before is not None and before.count else stamp(now)
     names = {"submission": submission[:128], "driver": driver[:64]}
+    names["revision"] = document.revision.token if document is not None else ""
     return LastFailure(
         cause=failure.cause[:1024], exit_code=failure.code, count=count, at=stamp(now), since=since, **names
     )

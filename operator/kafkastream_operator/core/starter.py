@@ -1,7 +1,8 @@
 """The rule that decides what starts the next driver of an application. Pure; the roll-out and conditions call it.
 
-The operator starts an application in one case only: its driver has ended for good because of a changed topic, and the
-streams accept the change (`core.topic_integrity`). A change of its spec makes Kubeflow's operator run it again.
+The operator starts an application in two cases only. Its driver has ended for good because of a changed topic, and the
+streams accept the change (`core.topic_integrity`). Or it has failed for good by what metadata may cause, and its
+document has changed since (`core.last_failure`). A change of its spec makes Kubeflow's operator run it again.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ def next_starter(
     """Return what starts the next driver, once the present one has ended.
 
     Args:
-        ended: whether a changed topic, for which the driver has ended for good, would end the next one too; False if
-            the streams accept the change, None if it ended for no such reason.
+        ended: whether the metadata for which the driver has ended for good would end the next one too; False if it
+            has changed since, or its streams accept a changed topic; None if the driver ended for no such reason.
     """
     if ended:
         return "Nothing"

@@ -38,6 +38,7 @@ class View:
     Attributes:
         fresh_lineage: the lineage for a document that has no predecessor.
         released: the releases in the subscription's annotation (`core.release`).
+        retry: the value of the subscription's annotation `kafkastream.dev/retry`.
         rival: the name of an older subscription of the same application, which the operator serves instead; "" if none.
         annotated: the subscription was made from annotations of the application, and is deleted after
             `orphanRetention`.
@@ -56,11 +57,19 @@ class View:
     now: datetime
     fresh_lineage: str
     released: frozenset[str] = frozenset()
+    retry: str = ""
     rival: str = ""
     annotated: bool = False
     failed_driver: FailedDriver | None = None
     turn: Turn | None = None
     timing: Timing = field(default_factory=Timing)
+
+    @property
+    def asks_for_retry(self) -> bool:
+        """Whether a user asks anew for the roll-out that the operator has given up."""
+        rollout = self.status.rollout
+        given_up = rollout is not None and rollout.phase == "Failed" and self.retry.partition("@")[0] == rollout.token
+        return given_up and self.retry != self.status.retried
 
     @property
     def verdict(self) -> TopicVerdict | None:

@@ -52,6 +52,7 @@ _KINDS_BY_PLURAL = {
 }
 NORMAL_EVENTS = frozenset(
     {"Rendered", "Released", "Restarting", "RollingOut", "Coalescing", "Starting", "Paused", "Confirmed", "Finished"}
+    | {"Retried"}
 )
 """Reasons of Events of the type Normal; all others are of the type Warning."""
 PERMANENT_REFUSALS = (400, 403, 413, 422)

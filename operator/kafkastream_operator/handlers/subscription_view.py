@@ -20,6 +20,7 @@ from dynamic_kafka.contract.kubernetes_names import (
     RELEASE_ANNOTATION,
     RENDERED_ROLE,
     REPORT_ANNOTATION,
+    RETRY_ANNOTATION,
     REVISION_ANNOTATION,
     ROLE_LABEL,
     SUBSCRIPTION_LABEL,
@@ -48,7 +49,7 @@ from kafkastream_operator.kube.api import APPLICATIONS, CONFIG_MAPS, PODS, STREA
 from kafkastream_operator.kube.cache import Cache, Part, ref_of
 from kafkastream_operator.kube.tags import document_tag, label_tag
 from kafkastream_operator.models.stream import KafkaStreamStatus
-from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus
+from kafkastream_operator.models.subscription import RELEASE_CHARACTERS, SubscriptionSpec, SubscriptionStatus
 from kafkastream_operator.spark.kinds import KINDS, Kind
 
 
@@ -94,6 +95,7 @@ def observe_subscription(
     if known is not None and pod is not None and owned:
         known = kind.with_driver(known, pod)
         current = kind.submission_of(known, pod) == known.submission != ""
+    annotations = subscription["metadata"].get("annotations") or {}
     view = View(
         uid=subscription["metadata"]["uid"],
         generation=int(subscription["metadata"].get("generation", 0)),
@@ -105,7 +107,8 @@ def observe_subscription(
         driver=_driver(cache, pod, owned, document, current) if pod is not None else None,
         now=now,
         fresh_lineage=uuid.uuid4().hex[:12],
-        released=releases_of((subscription["metadata"].get("annotations") or {}).get(RELEASE_ANNOTATION, "")),
+        released=releases_of(annotations.get(RELEASE_ANNOTATION, "")),
+        retry=str(annotations.get(RETRY_ANNOTATION, ""))[:RELEASE_CHARACTERS],
         rival=_older_subscription(cache, namespace, subscription),
         annotated=MADE_LABEL in labels_of(subscription),
         failed_driver=failed.of(namespace, ref.name, kind, known) if failed is not None else None,

@@ -293,7 +293,7 @@ OF_SUBSCRIPTIONS: Mapping[str, tuple[Row, ...]] = {
             "False",
             "another manager owns a field that the patch needs",
             "take the field out of that manager's manifest, or use `Reload`. Any change of the application or of the "
-            "subscription's spec tries again",
+            "subscription's spec tries again, and so does [a retry](docs/how-to/operator.md#try-again)",
         ),
         Row(
             "PatchRefused",
@@ -301,21 +301,22 @@ OF_SUBSCRIPTIONS: Mapping[str, tuple[Row, ...]] = {
             "the API server refuses the patch, or the deletion of the driver's pod (rights, schema)",
             "the message has the API server's reason: correct it, or give the operator its rights by [`helm "
             "upgrade`](docs/how-to/operator.md#upgrade). Any change of the application or of the subscription's spec "
-            "tries again",
+            "tries again, and so does [a retry](docs/how-to/operator.md#try-again)",
         ),
         Row(
             "RevertedByOthers",
             "False",
             "the patch was taken back three times; it is not made again",
-            "set your GitOps tool to [ignore the keys](docs/how-to/operator.md#gitops), then change the subscription's "
-            "spec or a stream; or use `Reload`",
+            "set your GitOps tool to [ignore the keys](docs/how-to/operator.md#gitops), then "
+            "[try again](docs/how-to/operator.md#try-again); or use `Reload`",
         ),
         Row(
             "Stalled",
             "False",
             "five patches brought no new driver",
             "look at the spark-operator: does it run, and what does its log say about the application? Any change of "
-            "a stream or of the subscription's spec tries again",
+            "a stream or of the subscription's spec tries again, and so does "
+            "[a retry](docs/how-to/operator.md#try-again)",
         ),
     ),
     "Mounted": (

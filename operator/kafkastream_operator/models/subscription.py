@@ -33,7 +33,7 @@ APACHE: Final = "spark.apache.org/v1"
 MAX_DRAINING = 1000
 """How many draining topics the status lists, because it has to fit into etcd. The document has all of them."""
 MAX_RELEASES, RELEASE_CHARACTERS = 256, 600
-"""How many releases the status lists, and the longest of them in characters."""
+"""How many releases the status lists, and the longest of them in characters; also the longest retry."""
 MAX_NAME = 63
 """The longest name of a subscription, which is the value of a label, too."""
 MAX_HOME = 253
@@ -204,6 +204,8 @@ class LastFailure(StatusPart):
         since: the time of the first failure in the row; absent in a status of an older version.
         submission: the application's submission that has failed.
         driver: the UID of the last failed driver's pod that the operator has seen.
+        revision: the revision of the document when the operator saw the failure, as `<lineage>/<counter>`; empty in a
+            status of an older version.
     """
 
     cause: Annotated[str, Field(max_length=1024)] = ""
@@ -213,6 +215,7 @@ class LastFailure(StatusPart):
     since: Moment | None = None
     submission: Annotated[str, Field(max_length=128)] = ""
     driver: Annotated[str, Field(max_length=64)] = ""
+    revision: Annotated[str, Field(max_length=96)] = ""
 
 
 class Finished(StatusPart):
@@ -245,6 +248,7 @@ class SubscriptionStatus(StatusPart):
             its annotations.
         draining: the topics that are no longer desired and still read, as many of them as fit.
         released: the entries of the annotation `kafkastream.dev/release` that were used. Each counts once.
+        retried: the value of the annotation `kafkastream.dev/retry` that was used last. It counts once.
         homes: the clusters that hold internal topics of the application, by the last report of its driver.
         kept: a copy of the rendered streams, from which a lost document is restored; empty if they are too large.
         failure: the last failure of the application; absent before the first.
@@ -262,6 +266,7 @@ class SubscriptionStatus(StatusPart):
     released: Annotated[
         tuple[Annotated[str, Field(max_length=RELEASE_CHARACTERS)], ...], Field(max_length=MAX_RELEASES)
     ] = ()
+    retried: Annotated[str, Field(max_length=RELEASE_CHARACTERS)] = ""
     homes: Annotated[tuple[Annotated[str, Field(max_length=MAX_HOME)], ...], Field(max_length=MAX_CLUSTERS)] = ()
     kept: Annotated[dict[str, Any], Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})] = Field(
         default_factory=dict

@@ -46,6 +46,10 @@ APPLICATION_GONE_ANNOTATION = f"{GROUP}/application-gone-since"
 """Annotation of a rendered ConfigMap whose subscription is gone, set by the operator: since when no application has its
 name."""
 
+RETRY_ANNOTATION = f"{GROUP}/retry"
+"""Annotation of a subscription, set by a user: the revision whose roll-out the operator tries again after it has given
+up, `<lineage>/<counter>`. A value counts once. A suffix `@…` makes a new one."""
+
 REVISION_ENVIRONMENT = "KAFKASTREAMS_REVISION"
 """Environment variable of the driver, set by the operator through `sparkConf`: the revision to await at the start."""
 

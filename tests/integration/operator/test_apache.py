@@ -19,6 +19,7 @@ from tests.support.kube import KubeCluster
 from tests.support.kube.pods import PODS, set_phase
 from tests.support.operator import OperatorProcess
 from tests.support.places import ROOT
+from tests.support.waiting import wait_until
 
 DEEP = pytest.mark.deep("each case of the second kind")
 
@@ -228,11 +229,24 @@ def test_the_runbooks_commands_find_application_and_driver(apache: Apache, opera
 
 @DEEP
 @pytest.mark.parametrize("operator", [False], ids=["without it"], indirect=True)
-def test_a_missing_right_to_delete_drivers_is_reported(apache: Apache, operator: OperatorProcess) -> None:
-    apache.runs(updateStrategy="Restart")
+def test_a_missing_right_to_delete_drivers_is_reported(
+    kube: KubeCluster, apache: Apache, operator: OperatorProcess
+) -> None:
+    driver = apache.runs(updateStrategy="Restart")["metadata"]["name"]
     apache.stream("orders", cluster("east"), cluster("west"))
     rolled_out = apache.wait_condition("RolledOut", "PatchRefused")
     assert 'cannot delete resource "pods"' in rolled_out["message"]
+    # The right changes neither the application nor the subscription: the operator tries again once a user asks for it
+    home = ("--namespace", apache.namespace)
+    account = f"--serviceaccount={apache.namespace}:{operator.release}"
+    kube.kubectl("create", "role", "restarts", "--verb=delete", "--resource=pods", *home)
+    kube.kubectl("create", "rolebinding", "restarts", "--role=restarts", account, *home)
+    command = re.search(r"`(kubectl annotate .*)@REASON`", rolled_out["message"])
+    assert command is not None
+    _, *annotate = command[1].replace("kss/NAME", "kss/app").split()
+    kube.kubectl(*annotate, *home)
+    apache.api.wait(PODS, driver, apache.namespace, until=lambda pod: pod is None or _ends(pod))
+    wait_until(lambda: ("Normal", "Retried") in apache.events(), "the event")
 
 
 @DEEP

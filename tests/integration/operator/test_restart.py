@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
 
 import pytest
 
+from dynamic_kafka.contract.exit_codes import ExitCode
 from dynamic_kafka.contract.kubernetes_names import REVISION_ANNOTATION, REVISION_ENVIRONMENT
+from dynamic_kafka.contract.termination_message import TerminationMessage
 from tests.e2e import large
 from tests.integration.operator.stage import APPLICATIONS, STREAMS, SUBSCRIPTIONS, Stage, cluster, condition
 from tests.support.kube import PODS, SparkOperator
@@ -21,10 +24,10 @@ DEEP = pytest.mark.deep("each case of a restart, and of none")
 ENVIRONMENT = f"spark.kubernetes.driverEnv.{REVISION_ENVIRONMENT}"
 
 
-def runs(stage: Stage, strategy: str = "Restart") -> str:
+def runs(stage: Stage, strategy: str = "Restart", **spec: Any) -> str:
     """Start an application that reads a stream on east, and return the UID of its driver's pod."""
     stage.stream("orders", cluster("east"))
-    stage.application()
+    stage.application(**spec)
     stage.subscription(updateStrategy=strategy)
     stage.wait_document({"east/orders": "Active"})
     pod = stage.driver_runs()
@@ -141,6 +144,30 @@ def test_an_application_that_does_not_run_is_not_patched(
     stage.wait_document({"east/orders": "Active", "west/orders": "Active"})
     stage.wait_condition("RolledOut", "NotRunning")
     assert stage.application_now()["metadata"]["generation"] == generation
+
+
+def test_a_corrected_stream_starts_what_the_wrong_one_has_ended(
+    stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
+) -> None:
+    # Given a driver that does not start with the cluster that was added
+    uid = runs(stage, restartPolicy={"type": "Never"})
+    stage.stream("orders", cluster("east"), cluster("wrong"))
+    uid = stage.driver_runs(after=uid)["metadata"]["uid"]
+    stage.wait_condition("RolledOut", "Confirmed")
+    message = TerminationMessage(code=ExitCode.REFUSED, reason="another Kafka cluster than before").text()
+    pod = stage.api.get(PODS, "app-driver", stage.namespace)
+    set_phase(stage.api, pod, "Failed", exit_code=ExitCode.REFUSED, written=message)
+    stage.api.wait(APPLICATIONS, "app", stage.namespace, until=_is("FAILED"))
+    stage.wait_condition("ApplicationFound", "Failed")
+
+    # When the stream is corrected, then Kubeflow's operator runs the application again, once
+    stage.stream("orders", cluster("east"), cluster("right"))
+    pod = stage.driver_runs(after=uid)
+    stage.wait_condition("RolledOut", "Confirmed")
+    document = stage.document()
+    assert document is not None
+    assert pod["metadata"]["annotations"][REVISION_ANNOTATION] == document.revision.token
+    assert len(spark_operator.submissions("app")) == 3
 
 
 @DEEP

@@ -98,15 +98,57 @@ def test_a_driver_submitted_since_confirms_by_its_report() -> None:
 
 
 def test_a_restart_by_hand_confirms_what_was_given_up() -> None:
+    world = given_up()
+    world.driver_reports().settle()
+    assert world.condition("RolledOut") == ("False", "Stalled")
+    world.driver_starts().settle()
+    assert world.condition("RolledOut") == ("True", "Confirmed")
+
+
+def given_up() -> World:
+    """Return an application whose restart the operator has given up."""
     world = running(updateStrategy="Restart")
     world.stream("orders", cluster("east"), cluster("west"))
     for _ in range(MAX_ATTEMPTS + 3):
         world.settle()
         world.later(minutes=2)
-    world.driver_reports().settle()
     assert world.condition("RolledOut") == ("False", "Stalled")
-    world.driver_starts().settle()
+    return world
+
+
+def test_a_retry_begins_a_roll_out_again_once() -> None:
+    world = given_up()
+    assert world.status.rollout is not None
+    token, patches = world.status.rollout.token, world.patches
+    assert f"kafkastream.dev/retry={token}@REASON" in world.message("RolledOut")
+    # When a user asks for the revision, then the operator tries as often as before
+    world.retry = f"{token}@quota raised"
+    for _ in range(MAX_ATTEMPTS + 3):
+        world.settle()
+        world.later(minutes=2)
+    assert (world.patches, world.condition("RolledOut")) == (patches + MAX_ATTEMPTS, ("False", "Stalled"))
+    assert world.events.count(("Retried", f"the operator tries again, as asked by {world.retry}")) == 1
+    # And once more for another reason
+    world.retry = f"{token}@image corrected"
+    world.settle().driver_starts().settle()
     assert world.condition("RolledOut") == ("True", "Confirmed")
+
+
+@pytest.mark.parametrize("retry", ["l/1@another revision", "please"])
+def test_a_retry_of_another_revision_does_not_count(retry: str) -> None:
+    world = given_up()
+    patches = world.patches
+    world.retry = retry
+    world.settle()
+    assert (world.patches, world.status.retried) == (patches, "")
+
+
+def test_a_retry_in_a_pause_counts_after_it() -> None:
+    world = given_up()
+    assert world.status.rollout is not None
+    world.retry, patches = world.status.rollout.token, world.patches
+    world.changes(pause={"reason": "freeze"}).settle()
+    assert (world.patches, world.status.retried) == (patches, "")
 
 
 def test_reload_reports_a_driver_that_takes_nothing_live() -> None:

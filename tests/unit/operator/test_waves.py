@@ -189,7 +189,12 @@ def test_a_correction_goes_on_after_a_failure_for_good() -> None:
     fleet.worlds["app0"].driver_fails("exit code 10").application_is("Failed")
     assert fleet.rest().reasons.split()[2:] == ["RolloutPaused"] * 3
     fleet.later(61)
-    assert fleet.change("north").reasons == "NotRunning Queued RollingOut RollingOut Queued"
+    assert fleet.change("north").reasons == "Queued Queued RollingOut RollingOut Queued"
+    # The one that has failed is started, too, when its turn comes
+    fleet.starts("app2", "app3").starts("app1", "app4")
+    assert fleet.reasons == "RollingOut Confirmed Confirmed Confirmed Confirmed"
+    fleet.worlds["app0"].application_is("Starting", submission="s9")
+    assert fleet.starts("app0").reasons == " ".join(["Confirmed"] * 5)
 
 
 def test_a_suspended_application_ends_the_pause() -> None:

@@ -124,6 +124,7 @@ class World:
     driver: Driver | None = None
     failed_driver: FailedDriver | None = None
     released: frozenset[str] = frozenset()
+    retry: str = ""
     rival: str = ""
     annotated: bool = False
     now: datetime = START
@@ -261,6 +262,7 @@ class World:
             now=self.now,
             fresh_lineage="fresh",
             released=self.released,
+            retry=self.retry,
             rival=self.rival,
             annotated=self.annotated,
             failed_driver=self.failed_driver,

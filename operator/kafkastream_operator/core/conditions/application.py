@@ -9,8 +9,14 @@ from dynamic_kafka.contract.kubernetes_names import RELEASE_ANNOTATION
 from dynamic_kafka.wording import first_few
 from kafkastream_operator.core.application import FAILED, Application
 from kafkastream_operator.core.document import Document, Key, draining_in
-from kafkastream_operator.core.last_failure import failure_text, has_failed, is_steady, last_failure
-from kafkastream_operator.core.starter import Starter, next_starter
+from kafkastream_operator.core.last_failure import (
+    failure_text,
+    has_another_document,
+    has_failed,
+    is_steady,
+    last_failure,
+)
+from kafkastream_operator.core.starter import BY_OPERATOR, Starter, next_starter
 from kafkastream_operator.core.topic_integrity import TopicVerdict
 from kafkastream_operator.core.view import View
 from kafkastream_operator.models.conditions import Condition, condition
@@ -41,7 +47,7 @@ def application_found(view: View, document: Document, *, paused: bool = False) -
     if view.application is not None and view.verdict is not None:
         return _topic_changed(view, view.application, view.verdict, document, paused=paused)
     if view.application is not None and life in FAILED:
-        return _failed(view, view.application)
+        return _failed(view, view.application, document, paused=paused)
     if life != "Absent":
         text = f"SparkApplication {name} is {life}, and no driver runs" if life in IDLE else ""
         if life not in IDLE and not is_steady(view):
@@ -54,13 +60,17 @@ def application_found(view: View, document: Document, *, paused: bool = False) -
     return condition("ApplicationFound", "ApplicationMissing", text)
 
 
-def _failed(view: View, application: Application) -> Condition:
+def _failed(view: View, application: Application, document: Document, *, paused: bool) -> Condition:
     """Say that the application has failed, and why."""
     name, group = view.spec.application_ref.name, view.spec.application_ref.api_version.partition("/")[0]
     failure, ended = last_failure(view), application.life == "Failed"
     own = failure if failure is not None and failure.submission == application.failed_submission else None
     cause = (own.cause if own is not None else "") or application.failure.cause
     failed = has_failed(own.count if own is not None else 1)
+    starter = next_starter(application, view.spec.update_strategy, ended=False, paused=paused)
+    if starter in BY_OPERATOR and has_another_document(view, document.revision):
+        text = f"SparkApplication {name} {failed}: {cause}. Its document has changed since: {_STARTS[starter]}"
+        return condition("ApplicationFound", "Starting", text)
     state, restart = ("no driver runs", ", and start it again") if ended else ("its Spark operator tries again", "")
     text = (
         f"SparkApplication {name} {failed}, and {state}: {cause}{'. ' if cause else ''}`kubectl describe"

@@ -61,11 +61,19 @@ def events_of(
         ("Released", f"{key} leaves the document: {why}{_kafka_cluster(view, key)}")
         for key, why in sorted(released.items())
     ]
+    if is_retried(view, step):
+        events.append(("Retried", f"the operator tries again, as asked by {view.retry}"))
     if _is_confirmed(view, step):
         events.append((step.condition.reason, step.condition.message))
     if isinstance(step.effect, Patch):
         events.append(("Restarting", f"for revision {step.effect.token}, attempt {step.effect.attempt}"))
     return (*events, *new_problems(view, conditions))
+
+
+def is_retried(view: View, step: Step) -> bool:
+    """Return whether this step begins a roll-out again since a user asks for it."""
+    after = step.after or step.rollout
+    return view.asks_for_retry and after is not None and after.phase != "Failed"
 
 
 def _is_confirmed(view: View, step: Step) -> bool:

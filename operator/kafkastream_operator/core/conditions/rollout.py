@@ -9,7 +9,12 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from dynamic_kafka.contract.exit_codes import MEANINGS, ExitCode
-from dynamic_kafka.contract.kubernetes_names import REVISION_ANNOTATION, REVISION_ENVIRONMENT, SECRETS_PATH
+from dynamic_kafka.contract.kubernetes_names import (
+    RETRY_ANNOTATION,
+    REVISION_ANNOTATION,
+    REVISION_ENVIRONMENT,
+    SECRETS_PATH,
+)
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.wording import first_few
 from kafkastream_operator.core.application import ALIVE, Application
@@ -198,6 +203,10 @@ def patch_refused(before: Rollout, application: Application, why: str, now: date
     return failed, given_up(failed)
 
 
+def _retry(failed: Rollout) -> str:
+    return f"`kubectl annotate --overwrite kss/NAME {RETRY_ANNOTATION}={failed.token}@REASON`"
+
+
 def given_up(failed: Rollout) -> Condition:
     """Say that the operator makes no further patch for this revision by itself."""
     if failed.problem:
@@ -205,20 +214,19 @@ def given_up(failed: Rollout) -> Condition:
         how = "Take the field out of what that manager applies" if conflict else "Give the operator what it lacks"
         text = (
             f"the API server refuses the patch for revision {failed.token}: {failed.problem}. {how}, or use"
-            " updateStrategy: Reload. Any change of the application or of the subscription's spec makes the operator"
-            " try again"
+            f" updateStrategy: Reload. Any change of the application or of the subscription's spec makes the operator"
+            f" try again, and so does {_retry(failed)}"
         )
         return condition("RolledOut", "FieldTaken" if conflict else "PatchRefused", text)
     if failed.reverted >= MAX_REVERSIONS:
         text = (
             f"the operator's patch for revision {failed.token} was removed {failed.reverted} times. Let your GitOps"
-            " tool ignore the operator's keys, as docs/how-to/operator.md#gitops says. Then change the subscription's"
-            " spec or a stream"
+            f" tool ignore the operator's keys, as docs/how-to/operator.md#gitops says. Then {_retry(failed)}"
         )
         return condition("RolledOut", "RevertedByOthers", text)
     text = (
         f"{failed.attempts} patches for revision {failed.token} brought no new driver: see the Spark operator's log and"
         " the application's status. Any change of the subscription's spec or of its streams makes the operator try"
-        " again"
+        f" again, and so does {_retry(failed)}"
     )
     return condition("RolledOut", "Stalled", text)

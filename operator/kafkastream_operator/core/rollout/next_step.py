@@ -34,7 +34,7 @@ def next_step(
     now: datetime,
     restarted_at: datetime | None,
     paused: str = "",
-    spec_changed: bool = False,
+    tries_again: bool = False,
     promised: bool = False,
     starter: Starter = "SparkOperator",
     turn: Turn | None = None,
@@ -46,8 +46,8 @@ def next_step(
         before: the roll-out as the status has it; None if nothing was ever rolled out.
         restarted_at: when the operator last restarted the application.
         paused: why nothing may be rolled out; "" if it may.
-        spec_changed: the subscription's spec has changed since the last reconciliation. If the operator had given up,
-            it then tries again.
+        tries_again: if the operator had given up, it tries again: the subscription's spec has changed since the last
+            reconciliation, or a user asks for it.
         promised: the last condition said that the next driver takes the newest revision when it starts.
         starter: what starts the next driver.
         turn: the place of the restart in the order of all; None if no budget holds for it.
@@ -64,7 +64,7 @@ def next_step(
     if before.phase == "Failed" and before.token == wanted.token:
         tried = (before.generation, before.submission)
         application_changed = before.problem and tried != (application.generation, application.submission)
-        if not (application_changed or spec_changed):
+        if not (application_changed or tries_again):
             return Step(before, conditions.given_up(before))
         # The change may have removed the obstacle. Or the user has removed it, or has chosen another strategy.
         before = Rollout(
