@@ -24,8 +24,8 @@ def next_starter(
     """Return what starts the next driver, once the present one has ended.
 
     Args:
-        ended: whether the metadata for which the driver has ended for good would end the next one too; False if it
-            has changed since, or its streams accept a changed topic; None if the driver ended for no such reason.
+        ended: whether the metadata, for which the driver has ended for good, would end the next one too. False if
+            it has changed since, or if its streams accept a changed topic. None if it ended for no such reason.
     """
     if ended:
         return "Nothing"
