@@ -6,7 +6,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* The name of objects that belong to no namespace: two releases must not share them. */}}
+{{/* The name of objects outside of the release's namespace, but for the rights of what it serves. */}}
 {{- define "operator.clusterName" -}}
 {{- printf "%s.%s" (include "operator.name" .) .Release.Namespace -}}
 {{- end -}}
