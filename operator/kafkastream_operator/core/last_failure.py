@@ -92,11 +92,12 @@ def row_ends_at(view: View) -> datetime | None:
 
 
 def _next(before: LastFailure | None, view: View, failure: Failure, submission: str, driver: str) -> LastFailure:
-    document, now = view.config_map.document if view.config_map is not None else None, view.now
+    rendered, now = view.status.rendered, view.now
     count = before.count + 1 if before is not None else 1
     since = before.since or before.at if before is not None and before.count else stamp(now)
     names = {"submission": submission[:128], "driver": driver[:64]}
-    names["revision"] = document.revision.token if document is not None else ""
+    # This look may write another document; the status follows it, so it still names the one before.
+    names["revision"] = f"{rendered.lineage}/{rendered.counter}" if rendered is not None else ""
     return LastFailure(
         cause=failure.cause[:1024], exit_code=failure.code, count=count, at=stamp(now), since=since, **names
     )

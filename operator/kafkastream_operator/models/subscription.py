@@ -204,8 +204,8 @@ class LastFailure(StatusPart):
         since: the time of the first failure in the row; absent in a status of an older version.
         submission: the application's submission that has failed.
         driver: the UID of the last failed driver's pod that the operator has seen.
-        revision: the revision of the document when the operator saw the failure, as `<lineage>/<counter>`; empty in a
-            status of an older version.
+        revision: the revision of the document when the operator saw the failure, as `<lineage>/<counter>`; empty if
+            the status had none, or is of an older version.
     """
 
     cause: Annotated[str, Field(max_length=1024)] = ""

@@ -74,7 +74,8 @@ MEANINGS: Mapping[int, ExitMeaning] = {
         data="safe",
         do=(
             "revert the commit that changed the stream, or see `StreamsResolved`. The next driver takes the new "
-            "revision when it starts. The operator starts a Kubeflow application that has failed for good"
+            "revision when it starts. [A Kubeflow application that has failed for "
+            "good](docs/how-to/operator.md#how-a-change-reaches-the-application) is started then"
         ),
     ),
     ExitCode.REFUSED: ExitMeaning(
@@ -155,6 +156,6 @@ MEANINGS: Mapping[int, ExitMeaning] = {
     ),
 }
 """The codes with which the application fails."""
-METADATA_MAY_CAUSE = frozenset({ExitCode.METADATA, ExitCode.REFUSED, ExitCode.CLUSTER, ExitCode.MISSING_SOURCE_TOPIC})
+METADATA_MAY_CAUSE = frozenset({ExitCode.METADATA, ExitCode.CLUSTER, ExitCode.MISSING_SOURCE_TOPIC})
 """The codes whose cause may lie in the metadata. The operator starts an application that has failed for good with one
-of them once its document has changed (`core.starter`)."""
+of them once its document has changed (`core.starter`). After `REFUSED`, data is at risk: a person decides."""

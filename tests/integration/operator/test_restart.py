@@ -154,9 +154,9 @@ def test_a_corrected_stream_starts_what_the_wrong_one_has_ended(
     stage.stream("orders", cluster("east"), cluster("wrong"))
     uid = stage.driver_runs(after=uid)["metadata"]["uid"]
     stage.wait_condition("RolledOut", "Confirmed")
-    message = TerminationMessage(code=ExitCode.REFUSED, reason="another Kafka cluster than before").text()
+    message = TerminationMessage(code=ExitCode.CLUSTER, reason="ClusterError: wrong does not answer").text()
     pod = stage.api.get(PODS, "app-driver", stage.namespace)
-    set_phase(stage.api, pod, "Failed", exit_code=ExitCode.REFUSED, written=message)
+    set_phase(stage.api, pod, "Failed", exit_code=ExitCode.CLUSTER, written=message)
     stage.api.wait(APPLICATIONS, "app", stage.namespace, until=_is("FAILED"))
     stage.wait_condition("ApplicationFound", "Failed")
 

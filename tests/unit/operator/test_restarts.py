@@ -127,7 +127,7 @@ def test_a_retry_begins_a_roll_out_again_once() -> None:
         world.settle()
         world.later(minutes=2)
     assert (world.patches, world.condition("RolledOut")) == (patches + MAX_ATTEMPTS, ("False", "Stalled"))
-    assert world.events.count(("Retried", f"the operator tries again, as asked by {world.retry}")) == 1
+    assert world.events.count(("Retried", f"the operator tries revision {token} again, as asked")) == 1
     # And once more for another reason
     world.retry = f"{token}@image corrected"
     world.settle().driver_starts().settle()

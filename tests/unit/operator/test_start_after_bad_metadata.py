@@ -8,22 +8,26 @@ import pytest
 
 from dynamic_kafka.contract.exit_codes import METADATA_MAY_CAUSE, ExitCode
 from kafkastream_operator.core.application import Life
+from kafkastream_operator.core.rollout.restart import MAX_ATTEMPTS
 from tests.unit.operator.world import World, cluster, running
 
 
-def failed(code: int = ExitCode.METADATA, life: Life = "Failed", **spec: Any) -> World:
-    """Return a world whose streams name another cluster since, and whose next driver has failed by that."""
+def started(**spec: Any) -> World:
+    """Return a world whose streams name another cluster since, and whose next driver starts."""
     world = running(**spec)
     world.stream("orders", cluster("east"), cluster("bad")).settle()
     world.driver = None
-    world.application_is("Starting", submission="s2").settle()
-    return fails(world, code, life).later(minutes=2)  # restarts keep a minute between them
+    return world.application_is("Starting", submission="s2").settle().later(minutes=2)  # a minute between restarts
+
+
+def failed(code: int = ExitCode.METADATA, life: Life = "Failed", **spec: Any) -> World:
+    """Return a world whose next driver has failed by the other cluster."""
+    return fails(started(**spec), code, life).settle()
 
 
 def fails(world: World, code: int, life: Life = "Failed") -> World:
     """End the driver as Kubeflow's operator reports it after its last attempt."""
-    world.application_is(life, failure=f"driver container failed with ExitCode: {code}, Reason: Error")
-    return world.settle()
+    return world.application_is(life, failure=f"driver container failed with ExitCode: {code}, Reason: Error")
 
 
 def correct(world: World) -> World:
@@ -53,7 +57,7 @@ def test_another_document_starts_the_application_once(code: int, strategy: str) 
 def test_a_driver_that_fails_again_is_not_started_again() -> None:
     world = correct(failed())
     patches = world.patches
-    fails(world.application_is("Starting", submission="s9").settle(), ExitCode.METADATA)
+    fails(world.application_is("Starting", submission="s9").settle(), ExitCode.METADATA).settle()
     world.later(hours=2).settle()
     assert world.patches == patches
     assert world.condition("ApplicationFound") == ("True", "Failed")
@@ -62,10 +66,19 @@ def test_a_driver_that_fails_again_is_not_started_again() -> None:
     assert world.patches == patches + 1
 
 
+def test_a_start_that_was_given_up_is_not_promised() -> None:
+    world = correct(failed())
+    for _ in range(MAX_ATTEMPTS + 3):
+        world.later(minutes=5).settle()
+    assert world.condition("RolledOut") == ("False", "Stalled")
+    assert world.condition("ApplicationFound") == ("True", "Failed")
+
+
 @pytest.mark.parametrize(
     ("code", "life", "spec"),
     [
         (ExitCode.CONFIGURATION, "Failed", {}),
+        (ExitCode.REFUSED, "Failed", {}),
         (ExitCode.QUERY, "Failed", {}),
         (ExitCode.MISSING_INTERNAL_TOPIC, "Failed", {}),
         (ExitCode.METADATA, "Failing", {}),
@@ -97,8 +110,9 @@ def test_a_failure_without_its_revision_starts_nothing() -> None:
 
 
 @pytest.mark.parametrize("after", range(4))
-def test_an_operator_that_dies_in_between_starts_it_once(after: int) -> None:
-    world = failed()
+@pytest.mark.parametrize("seen", [True, False], ids=["seen before", "seen with the correction"])
+def test_an_operator_that_dies_in_between_starts_it_once(after: int, *, seen: bool) -> None:
+    world = failed() if seen else fails(started(), ExitCode.METADATA)
     world.stream("orders", cluster("east"), cluster("good"))
     world.settle_with_deaths(after)
     assert world.application is not None

@@ -197,6 +197,29 @@ def test_a_correction_goes_on_after_a_failure_for_good() -> None:
     assert fleet.starts("app0").reasons == " ".join(["Confirmed"] * 5)
 
 
+def test_an_application_that_had_failed_before_pauses_nobody() -> None:
+    fleet = wave(3)
+    app0 = fleet.worlds["app0"]
+    app0.driver_fails("exit code 10").application_is("Failed")
+    fleet.rest().later(61)
+    assert fleet.change("west").reasons == "RollingOut RollingOut Queued"
+    app0.application_is("Starting", submission="s7")
+    fleet.starts("app0", reports=False)
+    app0.driver_fails("exit code 10").application_is("Failed")
+    assert fleet.rest().reasons == "Confirmed RollingOut RollingOut"
+
+
+def test_a_retry_goes_first_and_the_others_wait_for_it() -> None:
+    fleet = wave(3).change("west")
+    for _ in range(12):
+        fleet.later(120)
+    assert fleet.reasons == "Stalled Stalled RolloutPaused"
+    fleet.worlds["app0"].retry = f"{revision_of(fleet.worlds['app0']).token}@quota raised"
+    assert fleet.rest().reasons == "RollingOut Stalled RolloutPaused"
+    fleet.later(1).starts("app0")
+    assert fleet.reasons == "Confirmed Stalled RollingOut"
+
+
 def test_a_suspended_application_ends_the_pause() -> None:
     fleet = wave().change("west").starts("app0", reports=False)
     fleet.worlds["app0"].driver_fails()

@@ -8,6 +8,7 @@ from dynamic_kafka.contract.exit_codes import MEANINGS, ExitCode
 from dynamic_kafka.contract.kubernetes_names import RELEASE_ANNOTATION
 from dynamic_kafka.wording import first_few
 from kafkastream_operator.core.application import FAILED, Application
+from kafkastream_operator.core.conditions.rollout import GIVEN_UP
 from kafkastream_operator.core.document import Document, Key, draining_in
 from kafkastream_operator.core.last_failure import (
     failure_text,
@@ -40,14 +41,14 @@ _AFTER_ACCEPTANCE: Mapping[Starter, str] = {
 }
 
 
-def application_found(view: View, document: Document, *, paused: bool = False) -> Condition:
+def application_found(view: View, document: Document, rolled_out: Condition, *, paused: bool = False) -> Condition:
     """Say whether the application exists, in which state it is, and why it has failed."""
     name, api_version = view.spec.application_ref.name, view.spec.application_ref.api_version
     life = view.application.life if view.application is not None else "Absent"
     if view.application is not None and view.verdict is not None:
         return _topic_changed(view, view.application, view.verdict, document, paused=paused)
     if view.application is not None and life in FAILED:
-        return _failed(view, view.application, document, paused=paused)
+        return _failed(view, view.application, document, rolled_out, paused=paused)
     if life != "Absent":
         text = f"SparkApplication {name} is {life}, and no driver runs" if life in IDLE else ""
         if life not in IDLE and not is_steady(view):
@@ -60,7 +61,9 @@ def application_found(view: View, document: Document, *, paused: bool = False) -
     return condition("ApplicationFound", "ApplicationMissing", text)
 
 
-def _failed(view: View, application: Application, document: Document, *, paused: bool) -> Condition:
+def _failed(
+    view: View, application: Application, document: Document, rolled_out: Condition, *, paused: bool
+) -> Condition:
     """Say that the application has failed, and why."""
     name, group = view.spec.application_ref.name, view.spec.application_ref.api_version.partition("/")[0]
     failure, ended = last_failure(view), application.life == "Failed"
@@ -68,7 +71,8 @@ def _failed(view: View, application: Application, document: Document, *, paused:
     cause = (own.cause if own is not None else "") or application.failure.cause
     failed = has_failed(own.count if own is not None else 1)
     starter = next_starter(application, view.spec.update_strategy, ended=False, paused=paused)
-    if starter in BY_OPERATOR and has_another_document(view, document.revision):
+    moves = rolled_out.status == "False" and rolled_out.reason not in GIVEN_UP
+    if moves and starter in BY_OPERATOR and has_another_document(view, document.revision):
         text = f"SparkApplication {name} {failed}: {cause}. Its document has changed since: {_STARTS[starter]}"
         return condition("ApplicationFound", "Starting", text)
     state, restart = ("no driver runs", ", and start it again") if ended else ("its Spark operator tries again", "")

@@ -62,7 +62,7 @@ def events_of(
         for key, why in sorted(released.items())
     ]
     if is_retried(view, step):
-        events.append(("Retried", f"the operator tries again, as asked by {view.retry}"))
+        events.append(("Retried", f"the operator tries revision {view.retry.partition('@')[0]} again, as asked"))
     if _is_confirmed(view, step):
         events.append((step.condition.reason, step.condition.message))
     if isinstance(step.effect, Patch):
@@ -72,8 +72,10 @@ def events_of(
 
 def is_retried(view: View, step: Step) -> bool:
     """Return whether this step begins a roll-out again since a user asks for it."""
-    after = step.after or step.rollout
-    return view.asks_for_retry and after is not None and after.phase != "Failed"
+    before, after = view.status.rollout, step.after or step.rollout
+    if not view.asks_for_retry or before is None or after is None:
+        return False
+    return after.token == before.token and after.phase not in ("Failed", "Confirmed")
 
 
 def _is_confirmed(view: View, step: Step) -> bool:

@@ -204,7 +204,13 @@ def patch_refused(before: Rollout, application: Application, why: str, now: date
 
 
 def _retry(failed: Rollout) -> str:
-    return f"`kubectl annotate --overwrite kss/NAME {RETRY_ANNOTATION}={failed.token}@REASON`"
+    return (
+        f"`kubectl annotate --overwrite kss/NAME {RETRY_ANNOTATION}={failed.token}@REASON`, with a new REASON each time"
+    )
+
+
+GIVEN_UP = frozenset({"FieldTaken", "PatchRefused", "RevertedByOthers", "Stalled"})
+"""Reasons of `RolledOut` with which the operator makes no further patch by itself."""
 
 
 def given_up(failed: Rollout) -> Condition:

@@ -77,7 +77,7 @@ def subscription_conditions(
         *overriding,
         _with_pause(rolled_out, "nothing newer is rolled out", paused),
         *topics_ready(view),
-        application_found(view, document, paused=bool(paused)),
+        application_found(view, document, rolled_out, paused=bool(paused)),
         mounted(view, document.secrets),
         reporting(view, document),
         never_reached(view, document),

@@ -168,7 +168,7 @@ def turns(restarts: Iterable[Restart], rules: Rules, limits: Limits) -> list[Tur
         own = int(turn.in_flight)  # its last patch for an earlier revision still has its effect
         parallel = {key: _rule(rules, key).max_parallel or limits.per_namespace for key in turn.streams}
         full = [key for key, most in parallel.items() if len(used[key]) - own >= most]
-        causes = [pauses[key] for key in sorted(turn.streams) if key in pauses]
+        causes = [pauses[key] for key in sorted(turn.streams) if key in pauses and pauses[key][1] != turn]
         hindrance = ""
         if causes:
             hindrance = _paused_by(*causes[0])
@@ -232,21 +232,28 @@ def _failed_at(status: SubscriptionStatus, rollout: Rollout, application: Applic
     """Return when the restart failed last; None if its failure pauses no other.
 
     It does not if its driver has run long enough since, if a newer document is there for its next driver, or if the
-    application is stopped or deleted.
+    application is stopped or deleted. A restart that was given up, and is tried again, pauses them until it succeeds.
     """
     newest = status.rendered
     if newest is not None and rollout.token != f"{newest.lineage}/{newest.counter}":
         return None
     if application is None or application.life in STOPPED:
         return None
-    if rollout.phase == "Failed":
+    if rollout.phase == "Failed" or (rollout.phase != "Confirmed" and _is_retried(status, rollout)):
         return parse(rollout.at)
     failure, since = status.failure, status.restarted_at
     if rollout.phase == "Pending" or failure is None or not failure.count or since is None:
         return None
     failed_at, first = parse(failure.at), parse(failure.since or failure.at)
+    if application.life == "Failed" and first < parse(since):
+        return None  # it had failed before, so this says nothing about the revision
     of_this_restart = rollout.phase != "Confirmed" or first <= parse(rollout.at) + FAILS_WITHIN
     return failed_at if of_this_restart and failed_at >= parse(since) else None
+
+
+def _is_retried(status: SubscriptionStatus, rollout: Rollout) -> bool:
+    """Return whether the operator tries this roll-out again since a user has asked for it."""
+    return status.retried.partition("@")[0] == rollout.token
 
 
 def is_unrecorded(before: Rollout, application: Application) -> bool:
