@@ -1,4 +1,4 @@
-"""Run the operator: `python -m kafkastream_operator`. `--help` and docs/how-to/operator.md list the flags."""
+"""Run the operator: `python -m kafkastream_operator`. `--help` and docs/reference/operator.md list the flags."""
 
 from __future__ import annotations
 

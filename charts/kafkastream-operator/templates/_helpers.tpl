@@ -59,7 +59,7 @@ runAsGroup: 65532
 seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 
-{{/* What the operator may do in each namespace that it serves. docs/how-to/operator.md has the reason of each verb. */}}
+{{/* What the operator may do in each namespace that it serves. docs/reference/operator.md has the reason of each verb. */}}
 {{- define "operator.rules" -}}
 - apiGroups: [kafkastream.dev]
   resources: [kafkastreams]

@@ -33,7 +33,7 @@ OF_SUBSCRIPTIONS: Mapping[str, tuple[Row, ...]] = {
             "Running",
             "True",
             "the application runs. After a failure, the message keeps its count and "
-            "[cause](docs/how-to/operator.md#the-cause-of-a-failure) until a driver reports",
+            "[cause](docs/reference/operator.md#the-cause-of-a-failure) until a driver reports",
             "if the message has a cause, correct it. If there is no driver, the application's status is out of date: "
             "see that the Spark operator runs, and its log",
         ),
@@ -50,8 +50,8 @@ OF_SUBSCRIPTIONS: Mapping[str, tuple[Row, ...]] = {
             "True",
             "the application has failed, and its Spark operator tries again, as its `restartPolicy` says. `Ready` is "
             "False until the next attempt begins, then Unknown until its driver reports; `Stalled` is not True. The "
-            "message quotes the [cause](docs/how-to/operator.md#the-cause-of-a-failure) and the count of failures in a "
-            "row",
+            "message quotes the [cause](docs/reference/operator.md#the-cause-of-a-failure) and the count of failures "
+            "in a row",
             "correct the cause. If it fails again and again, [an "
             "alert](docs/how-to/runbooks.md#kafkastreamapplicationfailing) fires",
         ),
@@ -59,7 +59,7 @@ OF_SUBSCRIPTIONS: Mapping[str, tuple[Row, ...]] = {
             "Failed",
             "True",
             "the application has failed, and its Spark operator starts no driver. `Ready` is False. The message "
-            "quotes the [cause](docs/how-to/operator.md#the-cause-of-a-failure)",
+            "quotes the [cause](docs/reference/operator.md#the-cause-of-a-failure)",
             "correct the cause, and [start it again](docs/how-to/operator.md#restart-by-hand)",
         ),
         Row(
@@ -103,8 +103,8 @@ OF_SUBSCRIPTIONS: Mapping[str, tuple[Row, ...]] = {
         Row(
             "InvalidSubscription",
             "False",
-            "the pattern is no regular expression, or not one of [RE2's](docs/how-to/operator.md#limits); or the spec "
-            "is that of a newer CRD; the document stays as it is",
+            "the pattern is no regular expression, or not one of [RE2's](docs/reference/operator.md#limits); or the "
+            "spec is that of a newer CRD; the document stays as it is",
             "correct the pattern, or update the operator",
         ),
         Row(
@@ -234,14 +234,14 @@ OF_SUBSCRIPTIONS: Mapping[str, tuple[Row, ...]] = {
             "the restart waits for others, since only so many are made at a time; the message has its place, and "
             "names those of its namespace that are in flight or about to begin",
             "wait; if one of these hangs, correct its cause, or [release "
-            "it](docs/how-to/operator.md#a-wave-of-restarts), which frees its place, too",
+            "it](docs/reference/operator-behaviour.md#a-wave-of-restarts), which frees its place, too",
         ),
         Row(
             "RolloutPaused",
             "False",
             "the restart waits, since that of another application of the stream has failed; the message names it",
             "correct the stream or that application; or [release the failed "
-            "restart](docs/how-to/operator.md#a-wave-of-restarts), by the command of the message",
+            "restart](docs/reference/operator-behaviour.md#a-wave-of-restarts), by the command of the message",
         ),
         Row(
             "Starting",
@@ -253,7 +253,7 @@ OF_SUBSCRIPTIONS: Mapping[str, tuple[Row, ...]] = {
             "Reverted",
             "False",
             "another writer took the patch back; the operator makes it again",
-            "set your GitOps tool to [ignore the keys](docs/how-to/operator.md#gitops)",
+            "set your GitOps tool to [ignore the keys](docs/how-to/install-operator.md#gitops)",
         ),
         Row(
             "Paused",
@@ -300,14 +300,14 @@ OF_SUBSCRIPTIONS: Mapping[str, tuple[Row, ...]] = {
             "False",
             "the API server refuses the patch, or the deletion of the driver's pod (rights, schema)",
             "the message has the API server's reason: correct it, or give the operator its rights by [`helm "
-            "upgrade`](docs/how-to/operator.md#upgrade). Any change of the application or of the subscription's spec "
-            "tries again, and so does [a retry](docs/how-to/operator.md#try-again)",
+            "upgrade`](docs/how-to/install-operator.md#upgrade). Any change of the application or of the "
+            "subscription's spec tries again, and so does [a retry](docs/how-to/operator.md#try-again)",
         ),
         Row(
             "RevertedByOthers",
             "False",
             "the patch was taken back three times; it is not made again",
-            "set your GitOps tool to [ignore the keys](docs/how-to/operator.md#gitops), then "
+            "set your GitOps tool to [ignore the keys](docs/how-to/install-operator.md#gitops), then "
             "[try again](docs/how-to/operator.md#try-again); or use `Reload`",
         ),
         Row(
@@ -344,7 +344,7 @@ OF_SUBSCRIPTIONS: Mapping[str, tuple[Row, ...]] = {
             "Unknown",
             "the driver's pod has just begun to run; the first report may take as long as `--confirm-live` from then "
             "on. If the application has failed before, the message has the count and the last "
-            "[cause](docs/how-to/operator.md#the-cause-of-a-failure)",
+            "[cause](docs/reference/operator.md#the-cause-of-a-failure)",
             "wait; or correct that cause",
         ),
         Row(
@@ -449,13 +449,13 @@ OF_SUBSCRIPTIONS: Mapping[str, tuple[Row, ...]] = {
             "Draining",
             "False",
             "topics drain; the message names each with what it waits for",
-            "usual after a removal; if it lasts, see [what to do](docs/how-to/operator.md#draining)",
+            "usual after a removal; if it lasts, see [what to do](docs/reference/operator-behaviour.md#draining)",
         ),
         Row(
             "DrainTimedOut",
             "False",
             "a drain takes longer than `drain.timeout`",
-            "see [what the topic waits for](docs/how-to/operator.md#draining), or release it",
+            "see [what the topic waits for](docs/reference/operator-behaviour.md#draining), or release it",
         ),
     ),
     "Ready": (
@@ -477,7 +477,7 @@ OF_SUBSCRIPTIONS: Mapping[str, tuple[Row, ...]] = {
             "AwaitsReport, Waiting",
             "Unknown",
             "the application runs or starts, and no driver has shown yet that it has the newest document. "
-            "`AwaitsReport` keeps the count and the last [cause](docs/how-to/operator.md#the-cause-of-a-failure) of "
+            "`AwaitsReport` keeps the count and the last [cause](docs/reference/operator.md#the-cause-of-a-failure) of "
             "failures until a driver reports",
             "wait; if it lasts, `kubectl describe` the driver's pod; if it names a failure, correct its cause",
         ),

@@ -1,7 +1,7 @@
 """Names that the operator, the application and users share: annotations, labels, keys and paths. Pure constants.
 
 The operator writes the document and the annotations of a SparkApplication; the driver annotates its own pod. Each reads
-what the other wrote. These names must not change: `docs/how-to/operator.md` lists them, and a test compares.
+what the other wrote. These names must not change: `docs/reference/operator.md` lists them, and a test compares.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A world that checks the operator's promises after each event of a random story.
 
-The promises are those of docs/how-to/operator.md, not of the code. Servers and topics stand for the Kafka
+The promises are those of docs/reference/operator-behaviour.md, not of the code. Servers and topics stand for the Kafka
 clusters themselves.
 """
 
@@ -33,7 +33,7 @@ class OverError(Exception):
 
 
 class BrokenPromiseError(AssertionError):
-    """A broken promise of docs/how-to/operator.md."""
+    """A broken promise of docs/reference/operator-behaviour.md."""
 
 
 @dataclass

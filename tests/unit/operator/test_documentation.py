@@ -28,7 +28,16 @@ from tests.support.places import ROOT
 from tests.unit.operator.recorded_states import silent
 from tests.unit.operator.test_crash_points import LEASE, POINTS
 
-PAGES = [ROOT / "docs" / shelf / "operator.md" for shelf in ("start", "how-to")]
+PAGES = [
+    ROOT / "docs" / page
+    for page in (
+        "start/operator.md",
+        "how-to/operator.md",
+        "how-to/install-operator.md",
+        "reference/operator-behaviour.md",
+        "reference/operator.md",
+    )
+]
 GUIDE = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 CODE = ROOT / "operator" / "kafkastream_operator"
 SNIPPETS = [yaml.safe_load(text) for text in re.findall(r"^```yaml\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)]

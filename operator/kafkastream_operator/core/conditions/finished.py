@@ -35,7 +35,7 @@ def finished(view: View) -> Condition:
         text = (
             f"SparkApplication {name} is Completed, and nothing shows that it has read everything: its driver's pod"
             f" {'is gone' if gone else 'does not say so'}. Start it again: it reads on, or ends. See"
-            " docs/how-to/operator.md#an-application-that-ends-by-itself"
+            " docs/reference/operator-behaviour.md#an-application-that-ends-by-itself"
         )
         return condition("Finished", "Stopped", text)
     return condition("Finished", "NotFinished")

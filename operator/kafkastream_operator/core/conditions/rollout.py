@@ -165,7 +165,7 @@ def awaits_another(revision: Revision, application: Application | None, driver: 
     keys = f"{REVISION_ANNOTATION} and spark.kubernetes.driverEnv.{REVISION_ENVIRONMENT}"
     text = (
         f"the application's spec names revision {awaited.token}, which the document ({revision.token}) never becomes."
-        f" {effect}. Remove {keys} from the spec (docs/how-to/operator.md#gitops), and restart the application"
+        f" {effect}. Remove {keys} from the spec (docs/how-to/install-operator.md#gitops), and restart the application"
     )
     return condition("RolledOut", "AwaitsAnother", text)
 
@@ -227,7 +227,7 @@ def given_up(failed: Rollout) -> Condition:
     if failed.reverted >= MAX_REVERSIONS:
         text = (
             f"the operator's patch for revision {failed.token} was removed {failed.reverted} times. Let your GitOps"
-            f" tool ignore the operator's keys, as docs/how-to/operator.md#gitops says. Then {_retry(failed)}"
+            f" tool ignore the operator's keys, as docs/how-to/install-operator.md#gitops says. Then {_retry(failed)}"
         )
         return condition("RolledOut", "RevertedByOthers", text)
     text = (

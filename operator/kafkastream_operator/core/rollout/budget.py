@@ -216,7 +216,7 @@ def _full(allows: str, others: Collection[Restart], waiting: Restart) -> str:
     return (
         f"as many restarts are in flight or about to begin as {allows}: {holders}. If one hangs, release it:"
         f" `kubectl annotate --overwrite kss/NAME {RELEASE_ROLLOUT_ANNOTATION}=TOKEN` (its status.rollout.token)."
-        " See docs/how-to/operator.md#a-wave-of-restarts"
+        " See docs/reference/operator-behaviour.md#a-wave-of-restarts"
     )
 
 
@@ -224,7 +224,7 @@ def _paused_by(key: StreamKey, failed: Restart) -> str:
     return (
         f"the restart of subscription {failed.name} for stream {key.stream} has failed. Correct that or release"
         f" it: `kubectl annotate --overwrite kss/{failed.name} {RELEASE_ROLLOUT_ANNOTATION}={failed.token}`."
-        " See docs/how-to/operator.md#a-wave-of-restarts"
+        " See docs/reference/operator-behaviour.md#a-wave-of-restarts"
     )
 
 
