@@ -19,6 +19,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,7 +78,7 @@ class GoProgram:
     @property
     def cache_name(self) -> str:
         """The name of its folder in the cache."""
-        digest = hashlib.sha256(repr([self._options(), platform.machine()]).encode())
+        digest = hashlib.sha256(repr([[*self._options(), self.package], platform.machine()]).encode())
         for pattern in _PINS:
             for path in sorted(self.source.glob(pattern)):
                 digest.update(f"\0{path.name}\0".encode() + path.read_bytes())
@@ -88,12 +89,12 @@ class GoProgram:
         # The linker drops debug information anyway (-s -w); without it the compiler needs a quarter less time. Inlining
         # takes a sixth of the rest. Only the standard library keeps it: its maps and allocator need it most.
         compiler = ["-gcflags=all=-dwarf=false -l", "-gcflags=std=-dwarf=false"]
-        return [f"-tags={','.join(self.tags)}", *compiler, f"-ldflags={' '.join(flags)}", self.package]
+        return [f"-tags={','.join(self.tags)}", *compiler, f"-ldflags={' '.join(flags)}"]
 
-    def _command(self, verb: str, *flags: str) -> list[str]:
+    def _command(self, verb: str, *flags: str, package: str = "") -> list[str]:
         # nice: minutes of all processors, on a machine that somebody works on.
         start = ["nice", "-n", "15", _find_go(), verb, "-mod=readonly", "-trimpath", "-buildvcs=false"]
-        return [*start, *flags, *self._options()]
+        return [*start, *flags, *self._options(), package or self.package]
 
 
 @functools.cache
@@ -135,7 +136,11 @@ def _build(program: GoProgram, target: Path) -> None:
     print(f"Building {name} into {cache_folder()}, once per machine: {takes}", file=sys.stderr)
     # Which packages there are is known only when the modules are here; what was compiled before is not named again.
     progress = _Progress(f"{name}: fetched {{}} modules")
-    listed = _run(program, program._command("list", "-deps"), scratch, progress)
+    # Meanwhile the standard library is compiled, which needs no module.
+    with ThreadPoolExecutor(1, "std") as pool:
+        std = pool.submit(_run, program, program._command("build", package="std"), scratch, _Progress("std"))
+        listed = _run(program, program._command("list", "-deps"), scratch, progress)
+        std.result()
     packages = sum(not line.startswith("go: ") for line in listed)
     progress = _Progress(f"{name}: compiled {{}} packages of at most {packages}", packages, takes_s)
     _run(program, program._command("build", "-v", f"-o={target}"), scratch, progress)
