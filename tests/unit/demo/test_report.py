@@ -265,7 +265,7 @@ def test_the_page_of_a_wrong_run_lists_its_problems_escaped() -> None:
 
 def test_options_are_parsed_and_unknown_ones_refused(tmp_path: Path) -> None:
     assert parse(["--seed", "7", "--duration", "90", "--keep"], tmp_path) == Settings(7, 90.0, True, tmp_path)
-    assert (parse([], tmp_path).duration, parse([], tmp_path).update_strategy) == (100, "Reload")
+    assert (parse([], tmp_path).duration, parse([], tmp_path).update_strategy) == (60, "Reload")
     assert parse(["--strategy", "restart"], tmp_path).update_strategy == "Restart"
     for wrong in (
         ["--strategy", "auto"],
