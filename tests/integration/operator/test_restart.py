@@ -112,6 +112,7 @@ def test_an_application_deleted_during_its_restart_stays_deleted(
 
 
 # A slow machine may take long for fifty patches; they have to come within `--gather`.
+@DEEP
 @pytest.mark.parametrize("operator", [["--gather", "10s"]], indirect=True)
 def test_fifty_changes_in_a_second_are_one_restart(
     stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
@@ -146,6 +147,7 @@ def test_an_application_that_does_not_run_is_not_patched(
     assert stage.application_now()["metadata"]["generation"] == generation
 
 
+@DEEP
 def test_a_corrected_stream_starts_what_the_wrong_one_has_ended(
     stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
 ) -> None:

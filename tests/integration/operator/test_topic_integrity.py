@@ -35,7 +35,7 @@ def ends(stage: Stage) -> None:
     stage.api.wait(APPLICATIONS, "app", stage.namespace, until=_is("FAILED"))
 
 
-@pytest.mark.parametrize("strategy", ["Auto", "Restart"])
+@pytest.mark.parametrize("strategy", ["Auto", pytest.param("Restart", marks=pytest.mark.deep("a second strategy"))])
 def test_naming_the_new_id_starts_the_failed_application(
     strategy: str, stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
 ) -> None:
