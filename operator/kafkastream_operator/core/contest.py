@@ -68,7 +68,7 @@ def contest_over(view: View, content: NextDocument, *, older: bool) -> Contest:
         return known
     if not (older or config_map is None or config_map.document is None or config_map.drifted):
         return known  # a new revision, or new rules for drains
-    if document.revision.token != f"{last.lineage}/{last.counter}":
+    if document.revision.token != last.token:
         return Contest(False, None, times + 1, stamp(view.now))  # a change of the streams does not wait
     due = parse(restored_at) + pause_after(times) if restored_at is not None and recent else view.now
     if view.now < due:

@@ -97,7 +97,7 @@ def _next(before: LastFailure | None, view: View, failure: Failure, submission: 
     since = before.since or before.at if before is not None and before.count else stamp(now)
     names = {"submission": submission[:128], "driver": driver[:64]}
     # This look may write another document; the status follows it, so it still names the one before.
-    names["revision"] = f"{rendered.lineage}/{rendered.counter}" if rendered is not None else ""
+    names["revision"] = rendered.token if rendered is not None else ""
     return LastFailure(
         cause=failure.cause[:1024], exit_code=failure.code, count=count, at=stamp(now), since=since, **names
     )

@@ -51,8 +51,18 @@ _KINDS_BY_PLURAL = {
     "kafkastreamsubscriptions": "KafkaStreamSubscription",
 }
 NORMAL_EVENTS = frozenset(
-    {"Rendered", "Released", "Restarting", "RollingOut", "Coalescing", "Starting", "Paused", "Confirmed", "Finished"}
-    | {"Retried"}
+    {
+        "Rendered",
+        "Released",
+        "Retried",
+        "Restarting",
+        "RollingOut",
+        "Coalescing",
+        "Starting",
+        "Paused",
+        "Confirmed",
+        "Finished",
+    }
 )
 """Reasons of Events of the type Normal; all others are of the type Warning."""
 PERMANENT_REFUSALS = (400, 403, 413, 422)

@@ -164,6 +164,11 @@ class Rendered(StatusPart):
     restored: Annotated[int, Field(ge=0)] | None = None
     restored_at: Moment | None = None
 
+    @property
+    def token(self) -> str:
+        """The revision as `<lineage>/<counter>`."""
+        return f"{self.lineage}/{self.counter}"
+
 
 class Rollout(StatusPart):
     """The current roll-out, or the last one.

@@ -75,7 +75,7 @@ MEANINGS: Mapping[int, ExitMeaning] = {
         do=(
             "revert the commit that changed the stream, or see `StreamsResolved`. The next driver takes the new "
             "revision when it starts. [A Kubeflow application that has failed for "
-            "good](docs/reference/operator-behaviour.md#how-a-change-reaches-the-application) is started then"
+            "good](docs/reference/operator-behaviour.md#a-start-by-the-operator) is started then"
         ),
     ),
     ExitCode.REFUSED: ExitMeaning(

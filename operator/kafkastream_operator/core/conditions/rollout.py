@@ -220,7 +220,7 @@ def given_up(failed: Rollout) -> Condition:
         how = "Take the field out of what that manager applies" if conflict else "Give the operator what it lacks"
         text = (
             f"the API server refuses the patch for revision {failed.token}: {failed.problem}. {how}, or use"
-            f" updateStrategy: Reload. Any change of the application or of the subscription's spec makes the operator"
+            " updateStrategy: Reload. Any change of the application or of the subscription's spec makes the operator"
             f" try again, and so does {_retry(failed)}"
         )
         return condition("RolledOut", "FieldTaken" if conflict else "PatchRefused", text)

@@ -235,7 +235,7 @@ def _failed_at(status: SubscriptionStatus, rollout: Rollout, application: Applic
     application is stopped or deleted. A restart that was given up, and is tried again, pauses them until it succeeds.
     """
     newest = status.rendered
-    if newest is not None and rollout.token != f"{newest.lineage}/{newest.counter}":
+    if newest is not None and rollout.token != newest.token:
         return None
     if application is None or application.life in STOPPED:
         return None
